@@ -29,7 +29,11 @@ struct Request {
   std::string accept = "application/json";
   std::string body;
   Headers headers;  // beyond content-type, accept, authorization
-  // The whole exchange must end by then; for streams, the silence after which the connection is given up.
+  // The request may be sent again when no answer came: a second execution could do no harm. The
+  // builders of requests.h set it.
+  bool resend = false;
+  // The whole exchange must end by then; for streams, the silence after which the connection is
+  // given up.
   Duration timeout = std::chrono::seconds(30);
 };
 
