@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <expected>
 #include <memory>
 #include <string>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "api/metadata.h"
 #include "api/object.h"
 #include "base/result.h"
+#include "k8sclient/api_error.h"
 #include "k8sclient/request.h"
 #include "scheduler/cycle/plan.h"
 
@@ -39,7 +41,7 @@ struct LeadershipChanged {
 // kept it from coming.
 struct WriteDone {
   std::uint64_t id = 0;
-  Result<k8s::Response> response;
+  std::expected<k8s::Response, k8s::ApiError> response;
 };
 struct PlanReady {
   Plan plan;
