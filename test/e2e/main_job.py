@@ -1,0 +1,421 @@
+"""The main job on a real control plane: gangs start whole, when quota and hardware allow it."""
+
+import sys
+import time
+
+from harness import *
+
+
+class State:
+    def __init__(self):
+        self.cluster = Cluster("--kwok", "--gates", "GenericWorkload")
+        self.api = self.cluster.api
+        self.cluster.install()
+        self.muster = Muster(self.cluster).wait_ready()
+        self.count = 0
+
+    def on_failure(self, name):
+        print("--- the controller's last lines:\n" + self.muster.tail() + "---", flush=True)
+        if not self.muster.alive():
+            self.muster.start()
+            self.muster.wait_ready()
+
+    def scene(self, label):
+        self.count += 1
+        return Scene(self, "%s-%d" % (label, self.count))
+
+    def close(self):
+        self.muster.kill()
+        self.cluster.down()
+
+
+class Scene:
+    """Namespace, nodes and queues of one test, kept apart from others by a node label."""
+
+    def __init__(self, state, name):
+        self.state, self.api, self.ns = state, state.api, name
+        self.api.create(namespace(name))
+        self.made = []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for kind in ("Job", "Pod", "ResourceClaim"):
+            try:
+                self.api.delete_all(kind, self.ns)
+            except ApiError:
+                pass
+        for kind, name in reversed(self.made):
+            try:
+                self.api.delete(kind, name)
+            except ApiError:
+                pass
+        try:
+            self.api.delete("Namespace", self.ns)
+        except ApiError:
+            pass
+
+    def add(self, obj, kind=None):
+        kind = kind or obj["kind"]
+        out = self.api.create(obj, kind)
+        if not PATHS[kind][2]:
+            self.made.append((kind, obj["metadata"]["name"]))
+        return out
+
+    def nodes(self, count, start=0, **extra):
+        for i in range(start, start + count):
+            self.add(node("%s-n%d" % (self.ns, i), labels={"pool": self.ns}, **extra))
+
+    def flavor(self, capacity=None, suffix=""):
+        name = self.ns + suffix
+        self.add(flavor(name, {"pool": self.ns}, capacity))
+        return name
+
+    def queue(self, quotas, name="", cohort=None, flavor_name=None, lq="q", **extra):
+        cq = self.ns + name
+        self.add(cluster_queue(cq, quotas, cohort=cohort, flavor_name=flavor_name or self.ns, **extra))
+        self.add(local_queue(self.ns, lq, cq))
+        wait("ClusterQueue %s active" % cq, lambda: is_true(self.api.get("ClusterQueue", cq), "Active"))
+        return cq
+
+    def job(self, name, parallelism, requests, queue="q", **extra):
+        return self.add(job(self.ns, name, queue, parallelism, requests, **extra))
+
+    def workload_of(self, name):
+        for wl in self.api.list("Workload", self.ns):
+            if any(o["name"] == name for o in wl["metadata"].get("ownerReferences", [])):
+                return wl
+        return None
+
+    def pods(self, job_name=None):
+        return [p for p in self.api.list("Pod", self.ns)
+                if job_name is None or p["metadata"].get("labels", {}).get("batch.kubernetes.io/job-name") == job_name]
+
+    def running(self, job_name=None):
+        return [p for p in self.pods(job_name) if p["status"].get("phase") == "Running"]
+
+    def suspended(self, name):
+        return self.api.get("Job", name, self.ns)["spec"]["suspend"]
+
+    def wait_reason(self, name, *texts):
+        def look():
+            wl = self.workload_of(name)
+            reserved = wl and condition(wl, "QuotaReserved")
+            return reserved and reserved["status"] == "False" and all(t in reserved["message"] for t in texts) and reserved
+        try:
+            return wait("a reason of %s with %s" % (name, texts), look, 30)
+        except AssertionError as error:
+            wl = self.workload_of(name)
+            raise AssertionError("%s; the workload says %s" % (error, wl and wl.get("status")))
+
+    def wait_running(self, count, name=None, timeout=60):
+        return wait("%d pods of %s running" % (count, name), lambda: len(self.running(name)) == count, timeout)
+
+
+def plugin_gpus_wait_for_the_whole_gang(state):
+    """8 workers with one GPU each, 6 free: nothing starts and the reason says so; 2 more become free: all 8 run."""
+    with state.scene("plugin") as s:
+        s.nodes(3, gpus=2)
+        s.flavor()
+        s.queue({"cpu": "100", "nvidia.com/gpu": "100"})
+        s.job("train", 8, {"cpu": "1", "nvidia.com/gpu": "1"})
+        s.wait_reason("train", "8", "6", "nvidia.com/gpu")
+        stays("no pod exists and the job is suspended", lambda: s.suspended("train") and not s.pods())
+        s.nodes(1, start=3, gpus=2)
+        s.wait_running(8, "train")
+        wl = s.workload_of("train")
+        assert is_true(wl, "Admitted") and is_true(wl, "QuotaReserved"), wl["status"]
+        per_node = {}
+        for pod in s.running("train"):
+            per_node[pod["spec"]["nodeName"]] = per_node.get(pod["spec"]["nodeName"], 0) + 1
+        assert all(n == 2 for n in per_node.values()) and len(per_node) == 4, per_node
+
+
+def device_slice(s, i, memories, generation=1):
+    name = "%s-n%d" % (s.ns, i)
+    return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": name + "-gpu"},
+            "spec": {"driver": "gpu.nvidia.com", "nodeName": name, "pool": {"name": name, "generation": generation, "resourceSliceCount": 1},
+                     "devices": [{"name": "gpu-%d" % k, "attributes": {"model": {"string": "H100"}, "index": {"int": k}},
+                                  "capacity": {"memory": {"value": m}}} for k, m in enumerate(memories)]}}
+
+
+def claims_wait_for_devices_that_match(state):
+    """The same with DRA claims: device.capacity["gpu.nvidia.com"].memory greater than 20Gi."""
+    with state.scene("dra") as s:
+        s.nodes(3)
+        for i in range(3):
+            s.add(device_slice(s, i, ["80Gi", "80Gi", "16Gi"]))
+        s.add({"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": s.ns},
+               "spec": {"selectors": [{"cel": {"expression": 'device.driver == "gpu.nvidia.com"'}}]}})
+        s.add({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", "metadata": {"namespace": s.ns, "name": "big"},
+               "spec": {"spec": {"devices": {"requests": [{"name": "gpu", "exactly": {
+                   "deviceClassName": s.ns,
+                   "selectors": [{"cel": {"expression": 'device.capacity["gpu.nvidia.com"].memory.isGreaterThan(quantity("20Gi"))'}}]}}]}}}})
+        s.flavor()
+        s.queue({"cpu": "100", "gpus": "100"})
+        # The class is not mapped to a quota resource: the Workload waits with the class named.
+        s.job("unmapped", 1, {"cpu": "1"}, claims={"gpu": "big"})
+        s.wait_reason("unmapped", s.ns)
+        s.api.delete("Job", "unmapped", s.ns)
+        state.muster.kill()
+        mapped = Muster(state.cluster, config={
+            "apiVersion": "config.kueue.x-k8s.io/v1beta2", "kind": "Configuration",
+            "resources": {"deviceClassMappings": [{"name": "gpus", "deviceClassNames": [s.ns]}]}}).wait_ready()
+        try:
+            s.job("train", 8, {"cpu": "1"}, claims={"gpu": "big"})
+            s.wait_reason("train", "8", "6")
+            stays("no pod exists and the job is suspended", lambda: s.suspended("train") and not s.pods("train"))
+            s.nodes(1, start=3)
+            s.add(device_slice(s, 3, ["80Gi", "80Gi"]))
+            s.wait_running(8, "train")
+            used = set()
+            for claim in s.api.list("ResourceClaim", s.ns):
+                for result in claim["status"]["allocation"]["devices"]["results"]:
+                    device = (result["pool"], result["device"])
+                    assert device not in used, "promised twice: %s" % (device,)
+                    used.add(device)
+                    assert result["device"] != "gpu-2", device
+            assert len(used) == 8, used
+        finally:
+            mapped.kill()
+            state.muster.start()
+            state.muster.wait_ready()
+
+
+def gated(s, name, requests, group=None, labels=None, annotations=None):
+    spec = pod_spec(requests)
+    if group:
+        spec["schedulingGroup"] = {"podGroupName": group}
+    return {"apiVersion": "v1", "kind": "Pod",
+            "metadata": {"namespace": s.ns, "name": name, "labels": {"kueue.x-k8s.io/queue-name": "q", **(labels or {})}, "annotations": annotations or {}},
+            "spec": spec}
+
+
+def gates_of(pod):
+    return [g["name"] for g in pod["spec"].get("schedulingGates", [])]
+
+
+def native_pod_group_is_released_together(state):
+    """The same as a native PodGroup of gated pods."""
+    with state.scene("native") as s:
+        s.nodes(3, gpus=2)
+        s.flavor()
+        s.queue({"cpu": "100", "nvidia.com/gpu": "100"})
+        s.api.create({"apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup", "metadata": {"namespace": s.ns, "name": "g"},
+                      "spec": {"schedulingPolicy": {"gang": {"minCount": 8}}}})
+        for i in range(8):
+            s.add(gated(s, "w%d" % i, {"cpu": "1", "nvidia.com/gpu": "1"}, group="g"))
+        assert all("kueue.x-k8s.io/admission" in gates_of(p) for p in s.pods()), "the policy gates queue-named pods"
+        wait("a Workload for the group", lambda: s.api.list("Workload", s.ns))
+        time.sleep(2)
+        stays("all gates stay", lambda: len([p for p in s.pods() if gates_of(p)]) == 8, 2)
+        reserved = condition(s.api.list("Workload", s.ns)[0], "QuotaReserved")
+        assert reserved and "8" in reserved["message"] and "6" in reserved["message"], reserved
+        s.nodes(1, start=3, gpus=2)
+        s.wait_running(8)
+
+
+def pod_group_by_label_starts_whole(state):
+    """A pod group of the reference's kind: label and total count."""
+    with state.scene("group") as s:
+        s.nodes(1, cpu="4")
+        s.flavor()
+        s.queue({"cpu": "3"})
+        total = {"kueue.x-k8s.io/pod-group-total-count": "3"}
+        label = {"kueue.x-k8s.io/pod-group-name": "trio"}
+        for i in range(2):
+            s.add(gated(s, "p%d" % i, {"cpu": "1"}, labels=label, annotations=total))
+        stays("two of three wait", lambda: all(gates_of(p) for p in s.pods()), 2)
+        s.add(gated(s, "p2", {"cpu": "1"}, labels=label, annotations=total))
+        s.wait_running(3)
+        wl = s.api.get("Workload", "trio", s.ns)
+        assert is_true(wl, "Admitted"), wl["status"]
+
+
+def a_single_pod_runs_when_quota_allows(state):
+    """Single pods: gated on create, released on admission, deleted when they are evicted."""
+    with state.scene("pod") as s:
+        s.nodes(1, cpu="4")
+        s.flavor()
+        s.queue({"cpu": "1"})
+        s.add(gated(s, "a", {"cpu": "1"}))
+        wait("pod a to run", lambda: s.api.get("Pod", "a", s.ns)["status"].get("phase") == "Running")
+        s.add(gated(s, "b", {"cpu": "1"}))
+        stays("pod b is held", lambda: gates_of(s.api.get("Pod", "b", s.ns)), 2)
+        s.api.delete("Pod", "a", s.ns)
+        wait("pod b to run", lambda: s.api.get("Pod", "b", s.ns)["status"].get("phase") == "Running")
+
+
+def fragmented_capacity_depends_on_the_flavor(state):
+    """4 nodes with 1 free GPU each, pods of 2 GPUs: waits in Fixed, admitted in Elastic."""
+    with state.scene("fixed") as s:
+        s.nodes(4, gpus=1)
+        s.flavor("Fixed")
+        s.queue({"cpu": "100", "nvidia.com/gpu": "8"})
+        s.job("pairs", 2, {"cpu": "1", "nvidia.com/gpu": "2"})
+        s.wait_reason("pairs", "nvidia.com/gpu")
+        stays("it waits", lambda: s.suspended("pairs"), 2)
+        s.api.patch("ResourceFlavor", s.ns, {"metadata": {"annotations": {"muster.dev/capacity": "Elastic"}}})
+        wait("Elastic admits it", lambda: is_true(s.workload_of("pairs"), "Admitted"))
+        wait("the job is unsuspended", lambda: not s.suspended("pairs"))
+
+
+def teams_borrow_within_limits(state):
+    """Two teams in a cohort: one borrows what the other leaves idle, within limits; a lending limit holds."""
+    with state.scene("cohort") as s:
+        s.nodes(2, cpu="32")
+        s.flavor()
+        s.queue({"cpu": {"nominalQuota": "4", "borrowingLimit": "3"}}, name="-a", cohort=s.ns, lq="a")
+        s.queue({"cpu": {"nominalQuota": "4", "lendingLimit": "2"}}, name="-b", cohort=s.ns, lq="b")
+        s.job("seven", 7, {"cpu": "1"}, queue="a")     # 4 + borrowing 3 would do, but b lends only 2
+        s.wait_reason("seven", "cpu")
+        stays("the lending limit holds", lambda: s.suspended("seven"), 2)
+        s.job("six", 6, {"cpu": "1"}, queue="a")
+        s.wait_running(6, "six")
+        cq = wait("status shows what is borrowed", lambda: [
+            r for f in s.api.get("ClusterQueue", s.ns + "-a").get("status", {}).get("flavorsReservation", []) for r in f["resources"]
+            if r["name"] == "cpu" and r["borrowed"] == "2"])
+        assert cq[0]["total"] == "6", cq
+        s.job("own", 2, {"cpu": "1"}, queue="b")
+        s.wait_running(2, "own")
+
+
+def finished_jobs_give_quota_back(state):
+    """A job that completes finishes its Workload, and the next one starts."""
+    with state.scene("finish") as s:
+        s.nodes(1, cpu="8")
+        s.flavor()
+        s.queue({"cpu": "2"})
+        s.job("first", 2, {"cpu": "1"}, pod_annotations={"sim.muster.dev/run": "2s"})
+        s.job("second", 2, {"cpu": "1"}, pod_annotations={"sim.muster.dev/run": "2s"})
+        for name in ("first", "second"):
+            wait("job %s completes" % name, lambda name=name: is_true(s.api.get("Job", name, s.ns), "Complete"), 60)
+            wl = wait("its Workload is finished", lambda name=name: (lambda w: w and is_true(w, "Finished") and w)(s.workload_of(name)))
+            assert condition(wl, "Finished")["reason"] == "Succeeded", wl["status"]
+        wait("the queue is empty", lambda: s.api.get("ClusterQueue", s.ns).get("status", {}).get("reservingWorkloads") == 0)
+
+
+def stopping_and_draining_a_queue(state):
+    """HoldAndDrain evicts with the reason, suspends the job and restores its template; resuming runs it again."""
+    with state.scene("drain") as s:
+        s.nodes(1, cpu="8")
+        s.flavor()
+        s.queue({"cpu": "4"})
+        before = s.job("work", 2, {"cpu": "1"})
+        s.wait_running(2, "work")
+        assert s.api.get("Job", "work", s.ns)["spec"]["template"]["spec"].get("nodeSelector") == {"pool": s.ns}
+        s.api.patch("ClusterQueue", s.ns, {"spec": {"stopPolicy": "HoldAndDrain"}})
+        wait("the job is suspended", lambda: s.suspended("work"))
+        wait("its pods are gone", lambda: not s.pods("work"))
+        wl = wait("the reservation is dropped", lambda: (lambda w: not is_true(w, "QuotaReserved") and w)(s.workload_of("work")))
+        assert condition(wl, "Evicted")["reason"] == "ClusterQueueStopped", wl["status"]
+        after = s.api.get("Job", "work", s.ns)["spec"]["template"]
+        assert after["spec"] == before["spec"]["template"]["spec"], (after, before["spec"]["template"])
+        s.api.patch("ClusterQueue", s.ns, {"spec": {"stopPolicy": "None"}})
+        s.wait_running(2, "work")
+
+
+def jobs_without_queue_name_are_left_alone(state):
+    """WV-01: with the controller down, other objects can be created and run; queue-named jobs are created suspended."""
+    with state.scene("alone") as s:
+        s.nodes(1, cpu="8")
+        state.muster.kill()
+        try:
+            s.job("free", 1, {"cpu": "1"}, queue=None)
+            s.wait_running(1, "free")
+            s.job("held", 1, {"cpu": "1"})
+            assert s.suspended("held")
+        finally:
+            state.muster.start()
+            state.muster.wait_ready()
+        assert not s.workload_of("free")
+
+
+def bad_input_is_isolated(state):
+    """BI-06 and others: odd jobs get a reason, and work of others goes on."""
+    with state.scene("odd") as s:
+        s.nodes(1, cpu="8")
+        s.flavor()
+        s.queue({"cpu": "4"})
+        s.job("zero", 0, {"cpu": "1"}, completions=1)
+        s.job("huge", 100000, {"cpu": "1"})
+        s.job("nowhere", 1, {"cpu": "1"}, queue="no-such-queue")
+        s.add(job(s.ns, "n" * 63, "q", 1, {"cpu": "1"}))
+        s.wait_reason("huge", "cpu")
+        s.wait_reason("nowhere", "no-such-queue")
+        s.wait_running(1, "n" * 63)
+        s.job("good", 1, {"cpu": "1"})
+        s.wait_running(1, "good")
+        stays("nothing else runs", lambda: len(s.running()) == 2, 2)
+        assert state.muster.alive()
+        # Raised, the empty job wakes up.
+        s.api.patch("Job", "zero", {"spec": {"parallelism": 1}}, s.ns)
+        s.wait_running(1, "zero")
+
+
+def cohort_cycles_are_named_and_survived(state):
+    """CO-03: a cycle makes its queues inactive; the rest goes on; clearing it wakes them."""
+    with state.scene("cycle") as s:
+        s.nodes(1, cpu="8")
+        s.flavor()
+        for name, parent in (("-x", None), ("-y", s.ns + "-x")):
+            spec = {"parentName": parent} if parent else {}
+            s.add({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Cohort", "metadata": {"name": s.ns + name}, "spec": spec})
+        s.queue({"cpu": "4"}, name="-cq", cohort=s.ns + "-y")
+        s.api.patch("Cohort", s.ns + "-x", {"spec": {"parentName": s.ns + "-y"}})
+        wait("CohortCycleDetected", lambda: (condition(s.api.get("ClusterQueue", s.ns + "-cq"), "Active") or {}).get("reason") == "CohortCycleDetected")
+        s.job("w", 1, {"cpu": "1"})
+        stays("it waits", lambda: s.suspended("w"), 2)
+        s.api.patch("Cohort", s.ns + "-x", {"spec": {"parentName": None}})
+        s.wait_running(1, "w")
+
+
+def sigterm_ends_it_quickly(state):
+    """SIGTERM ends serve within five seconds with exit code 0."""
+    code, seconds = state.muster.stop()
+    state.muster.start()
+    state.muster.wait_ready()
+    assert code == 0 and seconds < 5, (code, seconds)
+
+
+def kubectl_sees_queues_and_workloads(state):
+    """Printer columns, events and metrics are there for people."""
+    with state.scene("people") as s:
+        s.nodes(1, cpu="8")
+        s.flavor()
+        s.queue({"cpu": "4"})
+        s.job("seen", 1, {"cpu": "1"})
+        s.wait_running(1, "seen")
+        out = state.cluster.kubectl("get", "workloads,localqueues", "-n", s.ns).stdout
+        assert "ADMITTED" in out and "True" in out, out
+        reasons = {e["reason"] for e in s.api.list("Event", s.ns)}
+        assert {"QuotaReserved", "Admitted", "CreatedWorkload", "Started"} <= reasons, reasons
+        metrics = state.muster.metrics()
+        assert 'kueue_admitted_workloads_total{' in metrics and 'kueue_pending_workloads{' in metrics, metrics[:500]
+
+
+TESTS = [
+    plugin_gpus_wait_for_the_whole_gang,
+    claims_wait_for_devices_that_match,
+    native_pod_group_is_released_together,
+    pod_group_by_label_starts_whole,
+    a_single_pod_runs_when_quota_allows,
+    fragmented_capacity_depends_on_the_flavor,
+    teams_borrow_within_limits,
+    finished_jobs_give_quota_back,
+    stopping_and_draining_a_queue,
+    jobs_without_queue_name_are_left_alone,
+    bad_input_is_isolated,
+    cohort_cycles_are_named_and_survived,
+    kubectl_sees_queues_and_workloads,
+    sigterm_ends_it_quickly,
+]
+
+if __name__ == "__main__":
+    the_state = State()
+    try:
+        code = run(TESTS, the_state)
+    finally:
+        the_state.close()
+    sys.exit(code)
