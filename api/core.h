@@ -107,7 +107,8 @@ struct PodSpec {
   [[nodiscard]] bool HasGate(std::string_view gate) const;
 };
 
-// A pod template as the job carries it. `raw` is the whole template ({metadata, spec}) for building Workloads and for exact restoration.
+// A pod template as the job carries it. `raw` is the whole template ({metadata, spec}) for building
+// Workloads and for exact restoration.
 struct PodTemplate {
   StringMap labels;
   StringMap annotations;
@@ -127,14 +128,16 @@ struct Pod {
   std::vector<Condition> conditions;
   std::vector<ClaimStatus> claim_statuses;
   std::string extended_claim;  // status.extendedResourceClaimStatus.resourceClaimName
-  // {metadata, spec} of the pod as received; only kept where `meta` names a queue, a pod group, or the pod carries a gate (others: null).
+  // {metadata, spec} of the pod as received; only kept where `meta` names a queue, a pod group, or
+  // the pod carries a gate (others: null).
   JsonPtr raw;
 
   [[nodiscard]] bool terminated() const { return phase == "Succeeded" || phase == "Failed"; }
 };
 
-// What the scheduler charges for one pod: containers and sidecars, max with init steps, pod-level requests override, plus overhead.
-// Missing requests are taken from limits. Negative amounts count as 0. Does not contain "pods".
+// What the scheduler charges for one pod: containers and sidecars, max with init steps, pod-level
+// requests override, plus overhead. Missing requests are taken from limits. Negative amounts count
+// as 0. Does not contain "pods".
 [[nodiscard]] ResourceVector PodRequests(const PodSpec& spec);
 
 struct PriorityClass {

@@ -9,7 +9,8 @@
 
 namespace muster::api {
 
-// Every kind that Muster reads or writes. The order is the order in which kinds are synced at start: what others refer to comes first.
+// Every kind that Muster reads or writes. The order is the order in which kinds are synced at
+// start: what others refer to comes first.
 enum class Kind : std::uint8_t {
   kNamespace,
   kNode,
@@ -57,8 +58,9 @@ struct KindInfo {
 [[nodiscard]] std::span<const KindInfo> AllKinds();
 [[nodiscard]] std::optional<Kind> FindKind(std::string_view group, std::string_view kind_name);
 
-// Path of a collection or of one object: "/apis/batch/v1/namespaces/a/jobs/x". `ns` is ignored for cluster-scoped kinds; an empty `ns`
-// means all namespaces, an empty `name` the collection. `subresource` may be empty.
+// Path of a collection or of one object: "/apis/batch/v1/namespaces/a/jobs/x". `ns` is ignored for
+// cluster-scoped kinds; an empty `ns` means all namespaces, an empty `name` the collection.
+// `subresource` may be empty.
 [[nodiscard]] std::string Path(Kind kind,
                                std::string_view ns,
                                std::string_view name,

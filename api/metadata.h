@@ -14,7 +14,8 @@ namespace muster::api {
 
 using StringMap = std::map<std::string, std::string, std::less<>>;
 
-// namespace/name; the namespace is empty for cluster-scoped objects. Ordered, so that iteration is deterministic.
+// namespace/name; the namespace is empty for cluster-scoped objects. Ordered, so that iteration is
+// deterministic.
 struct ObjectKey {
   std::string ns;
   std::string name;
@@ -66,7 +67,8 @@ struct Condition {
   [[nodiscard]] bool is_true() const { return status == "True"; }
 };
 
-[[nodiscard]] const Condition* FindCondition(const std::vector<Condition>& conditions, std::string_view type);
+[[nodiscard]] const Condition* FindCondition(const std::vector<Condition>& conditions,
+                                             std::string_view type);
 [[nodiscard]] bool ConditionTrue(const std::vector<Condition>& conditions, std::string_view type);
 
 // metav1.LabelSelector. `present` is false for a null selector, which matches nothing.

@@ -48,8 +48,10 @@ using Object = std::variant<Ptr<Namespace>,
 [[nodiscard]] const ObjectMeta& MetaOf(const Object& object);
 
 // Decodes one object as the API server sends it.
-// Errors   kInvalid, naming kind, object and field path: `ResourceSlice "n1-gpu": spec.devices[3].capacity: …`. Unknown fields are ignored.
-//          Wrong types and values out of range are errors; absent optional fields take the API's defaults.
+// Errors   kInvalid, naming kind, object and field path: `ResourceSlice "n1-gpu":
+// spec.devices[3].capacity: …`. Unknown fields are ignored.
+//          Wrong types and values out of range are errors; absent optional fields take the API's
+//          defaults.
 // Threads  Pure.
 [[nodiscard]] Result<Object> Decode(Kind kind, const Json& json);
 
@@ -57,7 +59,8 @@ using Object = std::variant<Ptr<Namespace>,
 template <typename T>
 [[nodiscard]] Result<Ptr<T>> DecodeAs(const Json& json);
 
-// metadata alone, for error reports about objects that do not decode. Never fails; absent parts stay empty.
+// metadata alone, for error reports about objects that do not decode. Never fails; absent parts
+// stay empty.
 [[nodiscard]] ObjectMeta DecodeMetaLeniently(const Json& json);
 
 }  // namespace muster::api

@@ -41,7 +41,12 @@ struct ResourceGroup {
   std::vector<FlavorQuotas> flavors;  // in order of preference
 };
 
-enum class PreemptionPolicy : std::uint8_t { kNever, kLowerPriority, kLowerOrNewerEqualPriority, kAny };
+enum class PreemptionPolicy : std::uint8_t {
+  kNever,
+  kLowerPriority,
+  kLowerOrNewerEqualPriority,
+  kAny
+};
 struct ClusterQueuePreemption {
   PreemptionPolicy reclaim_within_cohort = PreemptionPolicy::kNever;
   PreemptionPolicy within_cluster_queue = PreemptionPolicy::kNever;
@@ -89,6 +94,10 @@ struct Cohort {
   JsonPtr status;
 };
 
+struct SliceConstraint {
+  std::string topology;
+  std::int32_t size = 1;
+};
 struct TopologyRequest {
   std::string required;
   std::string preferred;
@@ -99,6 +108,8 @@ struct TopologyRequest {
   std::string group_name;
   std::string slice_required;
   std::optional<std::int32_t> slice_size;
+  std::vector<SliceConstraint>
+      slice_constraints;  // podsetSliceRequiredTopologyConstraints, widest first
 };
 struct PodSet {
   std::string name = "main";
@@ -123,7 +134,7 @@ struct TopologyAssignment {
 };
 struct PodSetAssignment {
   std::string name = "main";
-  StringMap flavors;                     // resource -> flavor
+  StringMap flavors;                                            // resource -> flavor
   std::map<std::string, Quantity, std::less<>> resource_usage;  // totals of the pod set
   std::optional<std::int32_t> count;
   std::optional<TopologyAssignment> topology;

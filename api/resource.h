@@ -50,8 +50,9 @@ struct DeviceTaint {
 };
 struct Device {
   std::string name;
-  std::map<std::string, AttributeValue, std::less<>> attributes;   // keys as written: "domain/name" or "name" (domain = driver)
-  std::map<std::string, DeviceCapacity, std::less<>> capacity;     // likewise
+  std::map<std::string, AttributeValue, std::less<>>
+      attributes;  // keys as written: "domain/name" or "name" (domain = driver)
+  std::map<std::string, DeviceCapacity, std::less<>> capacity;  // likewise
   std::vector<CounterConsumption> consumes_counters;
   std::vector<DeviceTaint> taints;
   bool allow_multiple_allocations = false;

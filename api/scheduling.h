@@ -8,7 +8,8 @@
 #include "api/core.h"
 #include "api/metadata.h"
 
-// The native scheduling.k8s.io kinds (v1beta1 Workload and PodGroup, v1alpha3 CompositePodGroup). Always called native in this code base.
+// The native scheduling.k8s.io kinds (v1beta1 Workload and PodGroup, v1alpha3 CompositePodGroup).
+// Always called native in this code base.
 namespace muster::api {
 
 struct NativeWorkload {
@@ -25,8 +26,8 @@ struct PodGroup {
   std::string template_name;
   std::string parent_composite;
   bool gang = false;
-  std::int32_t min_count = 0;     // gang.minCount
-  std::string topology_key;       // schedulingConstraints.topology[0].key
+  std::int32_t min_count = 0;  // gang.minCount
+  std::string topology_key;    // schedulingConstraints.topology[0].key
   std::vector<PodResourceClaim> claims;
   std::vector<ClaimStatus> claim_statuses;
   std::optional<std::int32_t> priority;
