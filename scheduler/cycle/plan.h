@@ -1,14 +1,19 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "api/metadata.h"
 #include "api/queueing.h"
 #include "base/resource_vector.h"
+#include "base/result.h"
 #include "base/time.h"
+#include "quota/tree.h"
 #include "scheduler/placement/placement.h"
 
 // What one decision cycle answers. Values only; the controller turns them into writes.
@@ -47,9 +52,22 @@ struct Verdict {
   std::string would_fit_if;  // what would make it fit; may be empty
   friend bool operator==(const Verdict&, const Verdict&) = default;
 };
+// What must move before the same Workload could get another answer. Configuration (queues, flavors, cohorts, namespaces) always counts.
+struct WakeOn {
+  bool quota = false;       // somebody in the cohort tree gives quota back
+  bool capacity = false;    // nodes, pods or devices
+  bool pods_ready = false;  // an admitted Workload becomes ready (blockAdmission)
+  // The answer was not found within the step budget: try again after this long, whatever happens.
+  std::optional<Duration> retry_after;
+};
 struct Refusal {
   WorkloadRef workload;
   Verdict verdict;
+  WakeOn wake;
+  // Quota within the nominal quota of its own queue that is held against borrowers while this Workload waits.
+  std::vector<std::pair<quota::FlavorResource, Amount>> held;
+  // Not evaluated by this cycle: a queue that does not exist or is inactive, an invalid Workload, ...
+  bool standing = false;
 };
 
 struct PreemptionDecision {
@@ -66,5 +84,13 @@ struct Plan {
   std::vector<PreemptionDecision> preemptions;
   std::int64_t steps = 0;
 };
+
+// Node plan of an admission as it travels in annotation muster.dev/placement on the Workload, so that a restart finds promises again:
+// {"main":[["node-1",4],["node-2",4]]}, runs of pods in order of rank. Pods without a node (Elastic) have an empty name.
+using NodeRuns = std::vector<std::pair<std::string, std::int32_t>>;
+inline constexpr std::string_view kPlacementAnnotation = "muster.dev/placement";
+[[nodiscard]] std::string EncodePlacement(const placement::GangRequest& gang, const placement::Placement& placement);
+// Errors   kInvalid: not such an object, more than 1,000,000 pods in a set, a negative count.
+[[nodiscard]] Result<std::map<std::string, NodeRuns, std::less<>>> DecodePlacement(std::string_view text);
 
 }  // namespace muster::scheduler
