@@ -43,7 +43,7 @@ class Served {
   [[nodiscard]] std::vector<std::string> Versions(std::string_view group,
                                                   std::string_view plural) const;
   [[nodiscard]] std::vector<api::Kind> Kinds() const;  // in the order of api::AllKinds
-  [[nodiscard]] std::size_t size() const { return resources_.size(); }
+  [[nodiscard]] const std::vector<ServedResource>& resources() const { return resources_; }
 
  private:
   std::vector<ServedResource> resources_;  // in the server's order
@@ -61,6 +61,8 @@ class Served {
 [[nodiscard]] Result<std::vector<std::string>> GroupVersionPaths(const api::Json& document);
 
 struct DiscoveryOptions {
+  Duration retry = std::chrono::seconds(2);  // while nothing is known yet
+
   Duration period = std::chrono::seconds(30);  // an unchanged document costs a 304
 };
 struct DiscoveryHandlers {

@@ -6,7 +6,10 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -47,26 +50,26 @@ struct EventNote {
 
 struct EventRecorderOptions {
   std::string reporting_instance;
-  // Events that can be sent per second in all; what comes faster waits, and beyond max_waiting the
-  // oldest are dropped.
+  // Writes per second in all. What comes faster waits; beyond max_waiting the oldest is dropped.
   RateLimit rate{.per_second = 100, .burst = 500};
   std::size_t max_waiting = 10'000;
-  // One object cannot flood the rest: at the most that many new events per object in a row, then
-  // one every 10 s.
-  RateLimit per_object_burst{.per_second = 1, .burst = 25};
+  // One object cannot drown the rest: new Events (not repeats) about it, beyond these, are dropped.
+  RateLimit per_object{.per_second = 1, .burst = 25};
   // A series ends when nothing repeated for so long; the next repeat is a new Event.
   Duration series_ends_after = std::chrono::minutes(6);
-  // Least time between two writes of one series: this, doubling up to a tenth of an hour.
-  Duration first_series_write = std::chrono::seconds(10);
+  // Least time between two writes of one series; it doubles with each, up to series_ends_after.
+  Duration first_pause = std::chrono::seconds(10);
+  std::size_t max_series = 20'000;
 };
 
 // Aggregation of repeats, pure. Two notes are the same if regarding object, type, reason, action,
-// note and controller are. The first is created at once; repeats are counted and the count patched
-// into it, seldom. Threads  A value.  Cost  O(log n) per note; remembers at the most 20,000 series.
+// note and controller are. The first is created at once; repeats are counted, and the count is
+// patched into it, ever more seldom. Threads  A value. Cost     O(log n) a note; at the most
+// max_series series are remembered.
 class EventSeries {
  public:
   struct Create {
-    std::uint64_t id = 0;  // hand it back to Created or Lost
+    std::uint64_t id = 0;  // hand it back to Done
     std::string ns;
     api::Json event;
   };
@@ -74,37 +77,60 @@ class EventSeries {
     std::uint64_t id = 0;
     std::string ns;
     std::string name;
-    api::Json patch;
+    api::Json patch;  // merge patch
   };
   using Write = std::variant<Create, Patch>;
 
   explicit EventSeries(EventRecorderOptions options);
 
   void Note(const EventNote& note, TimePoint now);
-  // The next write that is due, if any.
+  // The next write that is due, if any. Its outcome must be told to Done.
   [[nodiscard]] std::optional<Write> Next(TimePoint now);
   // When Next may have something, if nothing else happens.
   [[nodiscard]] std::optional<TimePoint> NextAt(TimePoint now) const;
-  // Outcome of a write. `lost`: the Event is gone (404) or was never stored; the next repeat
-  // creates a new one.
-  void Done(std::uint64_t id, bool lost, TimePoint now);
+
+  enum class Outcome : std::uint8_t {
+    kStored,
+    kLost,  // the Event is gone, or never was stored: the next repeat creates a new one
+  };
+  void Done(std::uint64_t id, Outcome outcome, TimePoint now);
 
   [[nodiscard]] std::uint64_t dropped() const { return dropped_; }
   [[nodiscard]] std::size_t waiting() const { return queue_.size(); }
+  [[nodiscard]] std::size_t series() const { return entries_.size(); }
 
  private:
-  struct Entry;
-  struct ObjectBucket;
-  void Forget(TimePoint now);
+  enum class Stage : std::uint8_t { kQueued, kCreating, kStored, kPatching };
+  struct Entry {
+    std::string key;
+    std::string ns;
+    std::string name;
+    EventNote note;
+    Stage stage = Stage::kQueued;
+    TimePoint first{};
+    TimePoint last{};
+    std::int64_t count = 1;
+    std::int64_t written = 0;  // count that the server has, or will have by the write that is out
+    Duration pause{};          // until the next write of this series
+    TimePoint not_before{};
+    bool due = false;  // stands in due_
+  };
+  using Entries = std::map<std::uint64_t, Entry>;
+
+  [[nodiscard]] api::Json EventOf(const Entry& entry) const;
+  void Schedule(std::uint64_t id, Entry& entry, TimePoint now);
+  void Forget(Entries::iterator it);
+  void ForgetEnded(TimePoint now);
 
   EventRecorderOptions options_;
   TokenBucket bucket_;
   std::map<std::string, std::uint64_t, std::less<>> ids_;
-  std::map<std::uint64_t, std::shared_ptr<Entry>> entries_;
-  std::map<std::string, std::shared_ptr<ObjectBucket>, std::less<>> objects_;
+  Entries entries_;
+  std::map<std::string, TokenBucket, std::less<>> objects_;
   std::deque<std::uint64_t> queue_;  // creations that wait
-  std::multimap<TimePoint, std::uint64_t>
-      due_;  // patches, by the time at which they may be written
+  std::set<std::pair<TimePoint, std::uint64_t>>
+      due_;  // patches, by the time from which they may be written
+  TimePoint swept_{};
   std::uint64_t next_id_ = 1;
   std::uint64_t dropped_ = 0;
 };

@@ -107,21 +107,32 @@ class LeaseMachine {
 
  private:
   using Actions = std::vector<LeaseAction>;
+  enum class Out : std::uint8_t { kNothing, kRead, kWrite, kRelease };  // the request that is out
+
+  void On(const lease_input::Start&, TimePoint now, Actions& out);
+  void On(const lease_input::TimerFired&, TimePoint now, Actions& out);
+  void On(const lease_input::Read& read, TimePoint now, Actions& out);
+  void On(const lease_input::Written& written, TimePoint now, Actions& out);
+  void On(const lease_input::Failed& failed, TimePoint now, Actions& out);
+  void On(const lease_input::Release&, TimePoint now, Actions& out);
+
   void Observe(const LeaseRecord& record, TimePoint now, Actions& out);
-  void Decide(TimePoint now, Actions& out);
-  void StepDown(Actions& out);
+  void Read(Actions& out);
+  void TakeIfFree(TimePoint now, Actions& out);
+  void Write(TimePoint now, Actions& out);
   void Sleep(TimePoint now, Actions& out);
-  [[nodiscard]] LeaseRecord MyRecord(TimePoint now) const;
+  void StepDownIfLate(TimePoint now, Actions& out);
+  void GoOnReleasing(TimePoint now, Actions& out);
+  [[nodiscard]] TimePoint FreeAt() const;  // when the observed record may be taken
 
   LeaseOptions options_;
   Prng prng_;
+  Out out_ = Out::kNothing;
   bool started_ = false;
   bool leading_ = false;
   bool releasing_ = false;
-  bool busy_ = false;         // a request is out
-  bool write_out_ = false;    // it is a write
-  bool release_out_ = false;  // it is the releasing write
-  bool exists_ = false;
+  bool released_ = false;
+  bool exists_ = false;      // observed_ is what the server had
   TimePoint sent_{};         // of the write that is out
   TimePoint deadline_{};     // stop acting then
   TimePoint observed_at_{};  // local time at which observed_ was first seen

@@ -28,12 +28,15 @@ class TokenBucket {
   [[nodiscard]] TimePoint Take(TimePoint now);
   // Takes a token only if one is there.
   [[nodiscard]] bool TryTake(TimePoint now);
+  // When TryTake would succeed if nobody else took a token: `now` or later.
+  [[nodiscard]] TimePoint AvailableAt(TimePoint now) const;
+  // When it will be as if never used.
+  [[nodiscard]] TimePoint FullAt() const { return full_at_; }
 
  private:
-  [[nodiscard]] Duration Tolerance() const;
-
   RateLimit limit_;
   Duration per_token_{};
+  Duration tolerance_{};
   // When the bucket would be full again if nobody took anything; at the most `burst` tokens behind.
   TimePoint full_at_{};
 };

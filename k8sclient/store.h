@@ -13,10 +13,13 @@
 
 namespace muster::k8s {
 
-// One object as it arrived: decoded, or the reason why not.
+// One object as it arrived: decoded, or the reason why not, or not even looked at because the store
+// knows this version.
 struct StoreItem {
+  struct Unchanged {};
+
   api::ObjectMeta meta;
-  std::variant<api::Object, Error> content;
+  std::variant<api::Object, Error, Unchanged> content;
 };
 
 struct StoreChange {
@@ -47,6 +50,9 @@ struct StoreChange {
 class Store {
  public:
   using Changes = std::vector<StoreChange>;
+
+  // This very version has been taken in: it need not be decoded again.
+  [[nodiscard]] bool Knows(const api::ObjectMeta& meta) const;
 
   [[nodiscard]] Changes Upsert(StoreItem item);
   [[nodiscard]] Changes Delete(const api::ObjectMeta& meta);

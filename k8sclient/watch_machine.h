@@ -149,29 +149,45 @@ class WatchMachine {
 
  private:
   using Actions = std::vector<WatchAction>;
-  void StartList(Actions& out);
-  void StartPlainList(Actions& out);
-  void OpenWatch(Actions& out, TimePoint now);
-  void WaitThen(bool list, const Error* error, Actions& out);
-  void StartOver(const Error& error, Actions& out);
+  enum class Next : std::uint8_t { kList, kWatch };
+
+  void StartOver(Actions& out);                 // list, by stream or by pages
+  void SendPlainList(Actions& out);             // from the first page
+  void OpenWatch(TimePoint now, Actions& out);  // from resource_version_
+  void Wait(Next next, const Error& why, Actions& out);
+  void RelistAfterGone(const Error& why, Actions& out);
+  void Synced(std::string resource_version, Actions& out);
+  void StreamedListFailed(const ApiError& error, Actions& out);
   [[nodiscard]] std::int64_t WatchSeconds();
-  void OnListPage(const watch_input::ListPage& page, TimePoint now, Actions& out);
-  void OnListFailed(const ApiError& error, Actions& out);
-  void OnStreamRefused(const ApiError& error, Actions& out);
-  void OnStreamEvent(const watch_input::StreamEvent& event, Actions& out);
-  void OnStreamEnded(const std::optional<Error>& error, TimePoint now, Actions& out);
+
+  void On(const watch_input::Start&, TimePoint now, Actions& out);
+  void On(const watch_input::ListPage& page, TimePoint now, Actions& out);
+  void On(const watch_input::ListFailed& failed, TimePoint now, Actions& out);
+  void On(const watch_input::StreamRefused& refused, TimePoint now, Actions& out);
+  void On(const watch_input::StreamEvent& event, TimePoint now, Actions& out);
+  void On(const watch_input::StreamEnded& ended, TimePoint now, Actions& out);
+  void On(const watch_input::StreamGarbled& garbled, TimePoint now, Actions& out);
+  void On(const watch_input::TimerFired&, TimePoint now, Actions& out);
+  void On(const watch_input::Stop&, TimePoint now, Actions& out);
 
   WatchMachineOptions options_;
   Prng prng_;
   State state_ = State::kIdle;
   bool synced_ = false;
+  Next next_ = Next::kList;  // what kWaiting waits for
+  int failures_ = 0;         // in a row, with nothing good between
+  // Streaming lists. One that failed is followed by a plain list; after three failures in a row
+  // none is tried any more.
   bool stream_lists_ = true;
+  bool prefer_plain_ = false;
+  int failed_streams_ = 0;
+  // Plain lists.
   bool paged_ = true;
-  bool list_next_ = true;       // what kWaiting waits for
-  int failures_ = 0;            // in a row
-  int unfinished_streams_ = 0;  // streaming lists in a row that ended before their bookmark
-  bool stream_brought_something_ = false;
-  TimePoint stream_opened_{};
+  bool continued_ = false;    // a page beyond the first has been asked for
+  std::string list_version_;  // of the first page
+  // The open watch.
+  bool progressed_ = false;
+  TimePoint opened_{};
   std::string resource_version_;
 };
 
