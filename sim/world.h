@@ -87,6 +87,7 @@ class World {
   [[nodiscard]] const scheduler::ControllerDriver& controller() const { return *driver_; }
   [[nodiscard]] const Timeline& timeline() const { return *timeline_; }
   [[nodiscard]] Duration now() const { return timers_.Now() - options_.start; }
+  [[nodiscard]] TimePoint clock() const { return timers_.Now(); }
   [[nodiscard]] LocalTransport& transport() { return *transport_; }
 
  private:
