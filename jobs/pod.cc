@@ -129,7 +129,7 @@ void AppendGoJson(std::string& out, const Json& value, bool is_map, int depth) {
     }
     if (!is_map) {
       const bool spread = value.contains("maxSkew");
-      std::ranges::stable_sort(keys, [&](const std::string& a, const std::string& b) {
+      std::ranges::sort(keys, [&](const std::string& a, const std::string& b) {
         const std::size_t left = Rank(a, spread);
         const std::size_t right = Rank(b, spread);
         return left != right ? left < right : a < b;
@@ -492,7 +492,7 @@ GroupCleanup CheckPodGroup(const std::vector<Ptr<api::Pod>>& pods, const api::Wo
     const auto count = static_cast<std::size_t>(std::max(0, set.count));
     if (role.active.size() > count) {
       // Kept first: with finalizer, not gated, older.
-      std::ranges::stable_sort(role.active, [](const Ptr<api::Pod>& a, const Ptr<api::Pod>& b) {
+      std::ranges::sort(role.active, [](const Ptr<api::Pod>& a, const Ptr<api::Pod>& b) {
         const auto key = [](const api::Pod& pod) {
           return std::tuple(!pod.meta.HasFinalizer(kManagedFinalizer),
                             PodIsHeld(pod),
@@ -509,7 +509,7 @@ GroupCleanup CheckPodGroup(const std::vector<Ptr<api::Pod>>& pods, const api::Wo
     const std::size_t absent = count - role.active.size();
     // The newest inactive pods stand in for the members that are missing; the others have been
     // replaced.
-    std::ranges::stable_sort(role.inactive, [](const Ptr<api::Pod>& a, const Ptr<api::Pod>& b) {
+    std::ranges::sort(role.inactive, [](const Ptr<api::Pod>& a, const Ptr<api::Pod>& b) {
       const auto key = [](const api::Pod& pod) {
         return std::tuple(!pod.meta.HasFinalizer(kManagedFinalizer),
                           -pod.meta.creation_timestamp.time_since_epoch().count(),
