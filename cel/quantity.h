@@ -23,7 +23,8 @@ class Quantity {
   [[nodiscard]] int Sign() const;
   [[nodiscard]] Quantity Plus(const Quantity& other) const;
   [[nodiscard]] Quantity Minus(const Quantity& other) const;
-  // True when the value is whole and fits int64.
+  // True when upstream's representation is an int64 of non-negative scale: "2k" and "1Gi" are,
+  // "1.0" and "2000m" are not.
   [[nodiscard]] bool IsInteger() const;
   [[nodiscard]] std::int64_t AsInteger() const;  // only when IsInteger()
   [[nodiscard]] double AsApproximateFloat() const;
@@ -32,6 +33,10 @@ class Quantity {
 
  private:
   __int128 nano_ = 0;
+  // Decimal places that upstream's int64 form would carry; `wide_` when upstream has left that form
+  // for a big decimal.
+  std::int32_t scale_ = 0;
+  bool wide_ = false;
 };
 
 }  // namespace muster::cel

@@ -42,11 +42,15 @@ class TypeData {
   std::vector<Type> params;
   Fields fields;
   bool open = false;
+  // Nodes of the type written out in full, saturating: a type may share its parts and be
+  // exponentially larger than it looks.
+  std::size_t weight = 1;
 
   [[nodiscard]] std::string ToString() const;  // "map(string, list(int))"
 };
 
 [[nodiscard]] Type DynType();
+[[nodiscard]] Type ErrorType();
 [[nodiscard]] Type NullType();
 [[nodiscard]] Type BoolType();
 [[nodiscard]] Type IntType();
