@@ -12,17 +12,21 @@ constexpr std::string_view kMultiKueue = "kueue.x-k8s.io/multikueue";
 constexpr std::string_view kProvisioning = "kueue.x-k8s.io/provisioning-request";
 constexpr std::string_view kCapacityAnnotation = "muster.dev/capacity";
 
-std::map<quota::FlavorResource, quota::Limits> QuotasOf(const std::vector<api::ResourceGroup>& groups) {
+std::map<quota::FlavorResource, quota::Limits> QuotasOf(
+    const std::vector<api::ResourceGroup>& groups) {
   std::map<quota::FlavorResource, quota::Limits> out;
   for (const api::ResourceGroup& group : groups) {
     for (const api::FlavorQuotas& flavor : group.flavors) {
       for (const api::ResourceQuota& quota : flavor.resources) {
-        // Negative quantities are refused by the schema; from a server without it they count as nothing.
+        // Negative quantities are refused by the schema; from a server without it they count as
+        // nothing.
         const auto floor = [](const std::optional<Amount>& amount) {
           return amount ? std::optional(amount->AtLeastZero()) : std::nullopt;
         };
         out[quota::FlavorResource{.flavor = flavor.name, .resource = quota.name}] =
-            quota::Limits{.nominal = quota.nominal.AtLeastZero(), .borrowing = floor(quota.borrowing_limit), .lending = floor(quota.lending_limit)};
+            quota::Limits{.nominal = quota.nominal.AtLeastZero(),
+                          .borrowing = floor(quota.borrowing_limit),
+                          .lending = floor(quota.lending_limit)};
       }
     }
   }
@@ -70,15 +74,21 @@ std::string QuotaText(const std::map<quota::FlavorResource, quota::Limits>& quot
 
 std::string QueueText(const CompiledQueue& queue) {
   const api::ClusterQueue& spec = *queue.spec;
-  std::string out = "queue " + spec.meta.name + " " + spec.cohort + " " + (spec.strict_fifo ? "strict " : "best ") +
-                    std::to_string(static_cast<int>(spec.stop_policy)) + queue.active.status + queue.active.reason;
-  for (const bool flag : {spec.fungibility.can_borrow_try_next, spec.fungibility.can_preempt_try_next, spec.fungibility.preemption_over_borrowing}) {
+  std::string out = "queue " + spec.meta.name + " " + spec.cohort + " " +
+                    (spec.strict_fifo ? "strict " : "best ") +
+                    std::to_string(static_cast<int>(spec.stop_policy)) + queue.active.status +
+                    queue.active.reason;
+  for (const bool flag : {spec.fungibility.can_borrow_try_next,
+                          spec.fungibility.can_preempt_try_next,
+                          spec.fungibility.preemption_over_borrowing}) {
     out += flag ? '1' : '0';
   }
   out += std::to_string(static_cast<int>(spec.preemption.reclaim_within_cohort)) +
          std::to_string(static_cast<int>(spec.preemption.within_cluster_queue)) +
          std::to_string(static_cast<int>(spec.preemption.borrow_within_cohort)) +
-         (spec.preemption.borrow_max_priority_threshold ? std::to_string(*spec.preemption.borrow_max_priority_threshold) : "");
+         (spec.preemption.borrow_max_priority_threshold
+              ? std::to_string(*spec.preemption.borrow_max_priority_threshold)
+              : "");
   AppendSelector(out, spec.namespace_selector);
   for (const api::AdmissionCheckRule& rule : spec.admission_checks) {
     out += "|check " + rule.name + ":" + Join(rule.on_flavors, ",");
@@ -94,8 +104,15 @@ std::string QueueText(const CompiledQueue& queue) {
 }
 
 // The Active condition: the first reason that applies, all messages.
-api::Condition ActiveCondition(const api::ClusterQueue& queue, const QueueObjects& objects, bool cyclic) {
-  api::Condition out{.type = "Active", .status = "False", .reason = {}, .message = {}, .last_transition_time = {}, .observed_generation = queue.meta.generation};
+api::Condition ActiveCondition(const api::ClusterQueue& queue,
+                               const QueueObjects& objects,
+                               bool cyclic) {
+  api::Condition out{.type = "Active",
+                     .status = "False",
+                     .reason = {},
+                     .message = {},
+                     .last_transition_time = {},
+                     .observed_generation = queue.meta.generation};
   if (queue.meta.deleting()) {
     out.reason = "Terminating";
     out.message = "Can't admit new workloads; clusterQueue is terminating";
@@ -112,7 +129,8 @@ api::Condition ActiveCondition(const api::ClusterQueue& queue, const QueueObject
     add("Stopped", "is stopped");
   }
   if (cyclic) {
-    add("CohortCycleDetected", "cohort " + queue.cohort + " is part of a cycle of parents or below one");
+    add("CohortCycleDetected",
+        "cohort " + queue.cohort + " is part of a cycle of parents or below one");
   }
   std::set<std::string> missing_flavors;
   std::vector<std::string> missing_topologies;
@@ -121,8 +139,10 @@ api::Condition ActiveCondition(const api::ClusterQueue& queue, const QueueObject
       const auto it = objects.flavors.find(flavor.name);
       if (it == objects.flavors.end()) {
         missing_flavors.insert(flavor.name);
-      } else if (!it->second->topology_name.empty() && !objects.topologies.contains(it->second->topology_name)) {
-        missing_topologies.push_back("there is no Topology \"" + it->second->topology_name + "\" for TAS flavor \"" + flavor.name + "\"");
+      } else if (!it->second->topology_name.empty() &&
+                 !objects.topologies.contains(it->second->topology_name)) {
+        missing_topologies.push_back("there is no Topology \"" + it->second->topology_name +
+                                     "\" for TAS flavor \"" + flavor.name + "\"");
       }
     }
   }
@@ -150,7 +170,9 @@ api::Condition ActiveCondition(const api::ClusterQueue& queue, const QueueObject
       provisioning.insert(rule.name);
     }
   }
-  const auto list = [](const std::set<std::string>& names) { return Join(std::vector<std::string>(names.begin(), names.end()), ","); };
+  const auto list = [](const std::set<std::string>& names) {
+    return Join(std::vector<std::string>(names.begin(), names.end()), ",");
+  };
   if (!missing_flavors.empty()) {
     add("FlavorNotFound", "references missing ResourceFlavor(s): " + list(missing_flavors));
   }
@@ -158,18 +180,22 @@ api::Condition ActiveCondition(const api::ClusterQueue& queue, const QueueObject
     add("AdmissionCheckNotFound", "references missing AdmissionCheck(s): " + list(missing_checks));
   }
   if (!inactive_checks.empty()) {
-    add("AdmissionCheckInactive", "references inactive AdmissionCheck(s): " + list(inactive_checks));
+    add("AdmissionCheckInactive",
+        "references inactive AdmissionCheck(s): " + list(inactive_checks));
   }
   if (multikueue.size() > 1) {
     add("MultipleMultiKueueAdmissionChecks",
-        "Cannot use multiple MultiKueue AdmissionChecks on the same ClusterQueue, found: " + list(multikueue));
+        "Cannot use multiple MultiKueue AdmissionChecks on the same ClusterQueue, found: " +
+            list(multikueue));
   }
   if (!per_flavor.empty()) {
-    add("MultiKueueAdmissionCheckAppliedPerFlavor", "Cannot specify MultiKueue AdmissionCheck per flavor, found: " + list(per_flavor));
+    add("MultiKueueAdmissionCheckAppliedPerFlavor",
+        "Cannot specify MultiKueue AdmissionCheck per flavor, found: " + list(per_flavor));
   }
   if (!multikueue.empty() && !provisioning.empty()) {
     add("MultiKueueWithProvisioningRequest",
-        "Cannot use both MultiKueue and ProvisioningRequest AdmissionChecks together, found: " + list(multikueue) + ", " + list(provisioning));
+        "Cannot use both MultiKueue and ProvisioningRequest AdmissionChecks together, found: " +
+            list(multikueue) + ", " + list(provisioning));
   }
   if (multikueue.empty()) {
     for (std::string& message : missing_topologies) {
@@ -196,12 +222,15 @@ Capacity CapacityOf(const api::ResourceFlavor& flavor) {
   return value != nullptr && *value == "Elastic" ? Capacity::kElastic : Capacity::kAuto;
 }
 
-std::vector<std::string> RequiredChecks(const api::ClusterQueue& queue, const std::vector<std::string>& flavors) {
+std::vector<std::string> RequiredChecks(const api::ClusterQueue& queue,
+                                        const std::vector<std::string>& flavors) {
   std::vector<std::string> out;
   for (const api::AdmissionCheckRule& rule : queue.admission_checks) {
-    const bool applies = rule.on_flavors.empty() || std::any_of(rule.on_flavors.begin(), rule.on_flavors.end(), [&](const std::string& flavor) {
-                           return std::find(flavors.begin(), flavors.end(), flavor) != flavors.end();
-                         });
+    const bool applies =
+        rule.on_flavors.empty() ||
+        std::any_of(rule.on_flavors.begin(), rule.on_flavors.end(), [&](const std::string& flavor) {
+          return std::find(flavors.begin(), flavors.end(), flavor) != flavors.end();
+        });
     if (applies) {
       out.push_back(rule.name);
     }
@@ -209,14 +238,17 @@ std::vector<std::string> RequiredChecks(const api::ClusterQueue& queue, const st
   return out;
 }
 
-Configuration Compile(const QueueObjects& objects, std::vector<std::pair<std::string, quota::FlavorResource>> used) {
+Configuration Compile(const QueueObjects& objects,
+                      std::vector<std::pair<std::string, quota::FlavorResource>> used) {
   quota::ForestConfig forest;
   forest.used = std::move(used);
   for (const auto& [name, cohort] : objects.cohorts) {
-    forest.cohorts.push_back({.name = name, .parent = cohort->parent, .quotas = QuotasOf(cohort->resource_groups)});
+    forest.cohorts.push_back(
+        {.name = name, .parent = cohort->parent, .quotas = QuotasOf(cohort->resource_groups)});
   }
   for (const auto& [name, queue] : objects.cluster_queues) {
-    forest.queues.push_back({.name = name, .parent = queue->cohort, .quotas = QuotasOf(queue->resource_groups)});
+    forest.queues.push_back(
+        {.name = name, .parent = queue->cohort, .quotas = QuotasOf(queue->resource_groups)});
   }
   Configuration out;
   out.ledger = quota::Forest::Build(forest);
@@ -226,11 +258,13 @@ Configuration Compile(const QueueObjects& objects, std::vector<std::pair<std::st
   out.members.resize(trees);
   for (std::size_t t = 0; t < trees; ++t) {
     const quota::Tree& tree = out.ledger.tree(t);
-    out.roots[t] = (tree.is_queue(quota::Tree::root()) ? "queue/" : "cohort/") + tree.name(quota::Tree::root());
+    out.roots[t] = (tree.is_queue(quota::Tree::root()) ? "queue/" : "cohort/") +
+                   tree.name(quota::Tree::root());
   }
   for (const quota::NodeConfig& cohort : forest.cohorts) {
     if (const quota::QueuePlace* place = out.ledger.FindCohort(cohort.name)) {
-      out.fingerprints[place->tree] += "cohort " + cohort.name + "<" + cohort.parent + QuotaText(cohort.quotas) + "\n";
+      out.fingerprints[place->tree] +=
+          "cohort " + cohort.name + "<" + cohort.parent + QuotaText(cohort.quotas) + "\n";
     }
   }
 
@@ -244,12 +278,15 @@ Configuration Compile(const QueueObjects& objects, std::vector<std::pair<std::st
       queue->place = *place;
     }
     queue->active = ActiveCondition(*spec, objects, place == nullptr);
-    queue->fungibility = quota::Fungibility{.can_borrow_try_next = spec->fungibility.can_borrow_try_next,
-                                            .can_preempt_try_next = spec->fungibility.can_preempt_try_next,
-                                            .preemption_over_borrowing = spec->fungibility.preemption_over_borrowing};
+    queue->fungibility = quota::Fungibility{
+        .can_borrow_try_next = spec->fungibility.can_borrow_try_next,
+        .can_preempt_try_next = spec->fungibility.can_preempt_try_next,
+        .preemption_over_borrowing = spec->fungibility.preemption_over_borrowing};
     for (const api::AdmissionCheckRule& rule : spec->admission_checks) {
       const auto it = objects.checks.find(rule.name);
-      queue->provisioning_check = queue->provisioning_check || (it != objects.checks.end() && it->second->controller_name == kProvisioning);
+      queue->provisioning_check =
+          queue->provisioning_check ||
+          (it != objects.checks.end() && it->second->controller_name == kProvisioning);
     }
     for (const api::ResourceGroup& group : spec->resource_groups) {
       CompiledGroup compiled;
@@ -258,18 +295,22 @@ Configuration Compile(const QueueObjects& objects, std::vector<std::pair<std::st
         compiled.covered.push_back(resource);
       }
       for (const api::FlavorQuotas& quotas : group.flavors) {
-        CompiledFlavor flavor{.name = quotas.name, .flavor = nullptr, .capacity = Capacity::kAuto, .rows = {}};
+        CompiledFlavor flavor{
+            .name = quotas.name, .flavor = nullptr, .capacity = Capacity::kAuto, .rows = {}};
         if (const auto it = objects.flavors.find(quotas.name); it != objects.flavors.end()) {
           flavor.flavor = it->second;
           flavor.capacity = CapacityOf(*it->second);
         }
         bool whole = place != nullptr;
         for (const std::string& resource : compiled.covered) {
-          const auto row = place == nullptr ? std::nullopt : out.ledger.tree(place->tree).FindRow(quotas.name, resource);
+          const auto row = place == nullptr
+                               ? std::nullopt
+                               : out.ledger.tree(place->tree).FindRow(quotas.name, resource);
           whole = whole && row.has_value();
           flavor.rows.push_back(row.value_or(quota::Row{0}));
         }
-        // The schema makes every flavor of a group name every covered resource. One that does not, has nothing to give.
+        // The schema makes every flavor of a group name every covered resource. One that does not,
+        // has nothing to give.
         if (whole) {
           compiled.flavors.push_back(std::move(flavor));
         }

@@ -25,8 +25,8 @@ struct QueueObjects {
 struct Configuration {
   std::shared_ptr<const CompiledQueues> queues;
   quota::Forest ledger;  // without usage
-  // Root cohort (or queue without cohort) of each tree, by tree index, and a text that is equal as long as nothing that matters to the
-  // decisions in the tree has changed.
+  // Root cohort (or queue without cohort) of each tree, by tree index, and a text that is equal as
+  // long as nothing that matters to the decisions in the tree has changed.
   std::vector<std::string> roots;
   std::vector<std::string> fingerprints;
   std::vector<std::vector<std::string>> members;  // queue names
@@ -34,13 +34,14 @@ struct Configuration {
 
 // `used`: rows that running work still uses.
 // Cost     O(all configuration). Called when configuration changed, not when usage did.
-[[nodiscard]] Configuration Compile(const QueueObjects& objects,
-                                    std::vector<std::pair<std::string, quota::FlavorResource>> used);
+[[nodiscard]] Configuration Compile(
+    const QueueObjects& objects, std::vector<std::pair<std::string, quota::FlavorResource>> used);
 
 // Capacity that the flavor asks for; anything but Fixed and Elastic is Auto.
 [[nodiscard]] Capacity CapacityOf(const api::ResourceFlavor& flavor);
 
 // Admission checks that apply to an admission with these flavors.
-[[nodiscard]] std::vector<std::string> RequiredChecks(const api::ClusterQueue& queue, const std::vector<std::string>& flavors);
+[[nodiscard]] std::vector<std::string> RequiredChecks(const api::ClusterQueue& queue,
+                                                      const std::vector<std::string>& flavors);
 
 }  // namespace muster::scheduler

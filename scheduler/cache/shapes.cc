@@ -10,7 +10,8 @@
 namespace muster::scheduler {
 namespace {
 
-// The LimitRanges of one namespace taken together: the tightest bounds, the first default by name of the object.
+// The LimitRanges of one namespace taken together: the tightest bounds, the first default by name
+// of the object.
 struct LimitSummary {
   ResourceVector max;
   ResourceVector min;
@@ -19,9 +20,13 @@ struct LimitSummary {
   bool present = false;
 };
 
-LimitSummary Summarize(const ByKey<api::LimitRange>& ranges, const std::string& ns, std::string_view type) {
+LimitSummary Summarize(const ByKey<api::LimitRange>& ranges,
+                       const std::string& ns,
+                       std::string_view type) {
   LimitSummary out;
-  for (auto it = ranges.lower_bound(api::ObjectKey{.ns = ns, .name = ""}); it != ranges.end() && it->first.ns == ns; ++it) {
+  for (auto it = ranges.lower_bound(api::ObjectKey{.ns = ns, .name = ""});
+       it != ranges.end() && it->first.ns == ns;
+       ++it) {
     for (const api::LimitRangeItem& item : it->second->limits) {
       if (item.type != type) {
         continue;
@@ -48,25 +53,29 @@ void CompareBounds(const ResourceVector& requests,
     // A limit above the maximum lets the container grow past it, so both are held against it.
     for (const ResourceVector* side : {&requests, &limits}) {
       if (const auto it = side->find(resource); it != side->end() && it->second > most) {
-        out.push_back(path + ": " + resource + " " + api::FormatAmount(resource, it->second) + " is above the maximum " +
-                      api::FormatAmount(resource, most));
+        out.push_back(path + ": " + resource + " " + api::FormatAmount(resource, it->second) +
+                      " is above the maximum " + api::FormatAmount(resource, most));
         break;
       }
     }
   }
   for (const auto& [resource, least] : bounds.min) {
     if (const auto it = requests.find(resource); it != requests.end() && it->second < least) {
-      out.push_back(path + ": " + resource + " " + api::FormatAmount(resource, it->second) + " is below the minimum " +
-                    api::FormatAmount(resource, least));
+      out.push_back(path + ": " + resource + " " + api::FormatAmount(resource, it->second) +
+                    " is below the minimum " + api::FormatAmount(resource, least));
     }
   }
 }
 
-void CompareLimits(const ResourceVector& requests, const ResourceVector& limits, const std::string& path, std::vector<std::string>& out) {
+void CompareLimits(const ResourceVector& requests,
+                   const ResourceVector& limits,
+                   const std::string& path,
+                   std::vector<std::string>& out) {
   for (const auto& [resource, limit] : limits) {
     if (const auto it = requests.find(resource); it != requests.end() && it->second > limit) {
-      out.push_back(path + ": requests must not exceed its limits for " + resource + " (" + api::FormatAmount(resource, it->second) +
-                    " > " + api::FormatAmount(resource, limit) + ")");
+      out.push_back(path + ": requests must not exceed its limits for " + resource + " (" +
+                    api::FormatAmount(resource, it->second) + " > " +
+                    api::FormatAmount(resource, limit) + ")");
     }
   }
 }
@@ -77,19 +86,22 @@ api::PodSpec Adjusted(const api::PodSpec& spec,
                       const LimitSummary& pod_defaults) {
   api::PodSpec out = spec;
   if (!out.runtime_class.empty() && out.overhead.empty()) {
-    if (const auto it = context.runtime_classes->find(out.runtime_class); it != context.runtime_classes->end()) {
+    if (const auto it = context.runtime_classes->find(out.runtime_class);
+        it != context.runtime_classes->end()) {
       out.overhead = it->second->overhead;
       for (const auto& [key, value] : it->second->node_selector) {
         out.node_selector.try_emplace(key, value);
       }
-      out.tolerations.insert(out.tolerations.end(), it->second->tolerations.begin(), it->second->tolerations.end());
+      out.tolerations.insert(
+          out.tolerations.end(), it->second->tolerations.begin(), it->second->tolerations.end());
     }
   }
-  const auto fill = [](ResourceVector& requests, ResourceVector& limits, const LimitSummary& defaults) {
-    limits.insert(defaults.default_limit.begin(), defaults.default_limit.end());
-    requests.insert(defaults.default_request.begin(), defaults.default_request.end());
-    requests.insert(limits.begin(), limits.end());
-  };
+  const auto fill =
+      [](ResourceVector& requests, ResourceVector& limits, const LimitSummary& defaults) {
+        limits.insert(defaults.default_limit.begin(), defaults.default_limit.end());
+        requests.insert(defaults.default_request.begin(), defaults.default_request.end());
+        requests.insert(limits.begin(), limits.end());
+      };
   for (std::vector<api::Container>* list : {&out.containers, &out.init_containers}) {
     for (api::Container& container : *list) {
       fill(container.requests, container.limits, container_defaults);
@@ -107,12 +119,15 @@ api::Quantity ToQuantity(std::string_view resource, Amount amount) {
   return api::Quantity::Parse(api::FormatAmount(resource, amount)).value_or(api::Quantity());
 }
 
-ResourceVector Transformed(const ResourceVector& requests, const std::vector<ResourceTransformation>& rules) {
+ResourceVector Transformed(const ResourceVector& requests,
+                           const std::vector<ResourceTransformation>& rules) {
   ResourceVector kept;
   std::map<std::string, api::Quantity, std::less<>> generated;
   for (const auto& [resource, amount] : requests) {
     const auto rule =
-        std::find_if(rules.begin(), rules.end(), [&](const ResourceTransformation& r) { return r.input == resource; });
+        std::find_if(rules.begin(), rules.end(), [&](const ResourceTransformation& r) {
+          return r.input == resource;
+        });
     if (rule == rules.end() || rule->strategy == TransformStrategy::kRetain) {
       kept[resource] = amount;
     }
@@ -146,11 +161,13 @@ bool IsExtended(std::string_view resource) {
 }
 
 // The DeviceClass that serves an extended resource: the newest, the first by name among equals.
-const api::DeviceClass* ClassServing(const ByName<api::DeviceClass>& classes, std::string_view resource) {
+const api::DeviceClass* ClassServing(const ByName<api::DeviceClass>& classes,
+                                     std::string_view resource) {
   const api::DeviceClass* best = nullptr;
   for (const auto& [name, device_class] : classes) {
     if (device_class->extended_resource_name == resource &&
-        (best == nullptr || device_class->meta.creation_timestamp > best->meta.creation_timestamp)) {
+        (best == nullptr ||
+         device_class->meta.creation_timestamp > best->meta.creation_timestamp)) {
       best = device_class.get();
     }
   }
@@ -159,7 +176,8 @@ const api::DeviceClass* ClassServing(const ByName<api::DeviceClass>& classes, st
 
 const std::string* MappedResource(const Options& options, std::string_view device_class) {
   for (const DeviceClassMapping& mapping : options.device_class_mappings) {
-    if (std::find(mapping.device_classes.begin(), mapping.device_classes.end(), device_class) != mapping.device_classes.end()) {
+    if (std::find(mapping.device_classes.begin(), mapping.device_classes.end(), device_class) !=
+        mapping.device_classes.end()) {
       return &mapping.resource;
     }
   }
@@ -170,13 +188,15 @@ struct Charging {
   const ShapeContext& context;
   std::vector<std::string>& problems;
 
-  // Quota resource of a device class, or empty when it costs nothing. An unmapped class is a problem unless the configuration ignores it.
+  // Quota resource of a device class, or empty when it costs nothing. An unmapped class is a
+  // problem unless the configuration ignores it.
   std::string ResourceOf(const std::string& device_class) const {
     if (const std::string* resource = MappedResource(*context.options, device_class)) {
       return *resource;
     }
     if (context.options->unmapped_device_classes == UnmappedDeviceClasses::kWait) {
-      problems.push_back("device class " + device_class + " is not mapped to a quota resource (deviceClassMappings)");
+      problems.push_back("device class " + device_class +
+                         " is not mapped to a quota resource (deviceClassMappings)");
     }
     return {};
   }
@@ -202,7 +222,8 @@ struct Charging {
         Add(out.estimate, cost(*request.exactly, request.name));
         continue;
       }
-      // Only one alternative is taken; until it is known, none may turn out dearer than what was checked.
+      // Only one alternative is taken; until it is known, none may turn out dearer than what was
+      // checked.
       ResourceVector dearest;
       for (const api::DeviceSubRequest& alternative : request.first_available) {
         MaxInPlace(dearest, cost(alternative, request.name + "/" + alternative.name));
@@ -222,7 +243,9 @@ class Digest {
     text_.push_back('\x1f');
     return *this;
   }
-  Digest& operator()(std::int64_t number) { return (*this)(std::string_view(std::to_string(number))); }
+  Digest& operator()(std::int64_t number) {
+    return (*this)(std::string_view(std::to_string(number)));
+  }
   Digest& operator()(const ResourceVector& amounts) {
     for (const auto& [resource, amount] : amounts) {
       (*this)(resource)(amount.value());
@@ -267,7 +290,8 @@ class Digest {
     return End();
   }
   Digest& operator()(const api::PodSpec& spec) {
-    (*this)(spec.containers)(spec.init_containers)(spec.overhead)(spec.pod_requests)(spec.pod_limits)(spec.node_selector);
+    (*this)(spec.containers)(spec.init_containers)(spec.overhead)(spec.pod_requests)(
+        spec.pod_limits)(spec.node_selector);
     (*this)(spec.required_affinity.present ? 1 : 0);
     for (const api::NodeSelectorTerm& term : spec.required_affinity.terms) {
       (*this)(term);
@@ -277,7 +301,8 @@ class Digest {
       (*this)(preferred.weight)(preferred.term);
     }
     End();
-    (*this)(spec.has_pod_affinity ? 1 : 0)(spec.has_spread_constraints ? 1 : 0)(spec.tolerations)(spec.runtime_class);
+    (*this)(spec.has_pod_affinity ? 1 : 0)(spec.has_spread_constraints ? 1 : 0)(spec.tolerations)(
+        spec.runtime_class);
     (*this)(spec.scheduler_name)(spec.node_name);
     return End();
   }
@@ -320,7 +345,9 @@ class Digest {
 
 }  // namespace
 
-std::int64_t EffectivePriority(const api::Workload& workload) { return workload.priority.value_or(0); }
+std::int64_t EffectivePriority(const api::Workload& workload) {
+  return workload.priority.value_or(0);
+}
 
 TimePoint QueueOrderTime(const api::Workload& workload, RequeuingTimestamp timestamp) {
   const api::Condition* evicted = workload.FindCondition("Evicted");
@@ -341,7 +368,8 @@ ShapeResult BuildShape(const api::Workload& workload, const ShapeContext& contex
   std::vector<std::string> outside_range;
   std::vector<std::string> claim_problems;
   const Charging charging{.context = context, .problems = claim_problems};
-  const LimitSummary container_bounds = Summarize(*context.limit_ranges, workload.meta.ns, "Container");
+  const LimitSummary container_bounds =
+      Summarize(*context.limit_ranges, workload.meta.ns, "Container");
   const LimitSummary pod_bounds = Summarize(*context.limit_ranges, workload.meta.ns, "Pod");
   std::map<api::ObjectKey, std::size_t> named_claims;
 
@@ -351,7 +379,8 @@ ShapeResult BuildShape(const api::Workload& workload, const ShapeContext& contex
     PodSetShape out;
     out.name = pod_set.name;
     std::int32_t given_back = 0;
-    if (const auto it = workload.reclaimable_pods.find(pod_set.name); it != workload.reclaimable_pods.end()) {
+    if (const auto it = workload.reclaimable_pods.find(pod_set.name);
+        it != workload.reclaimable_pods.end()) {
       given_back = std::clamp(it->second, 0, std::max(0, pod_set.count));
     }
     out.count = std::max(0, pod_set.count) - given_back;
@@ -359,12 +388,16 @@ ShapeResult BuildShape(const api::Workload& workload, const ShapeContext& contex
       out.min_count = std::max(0, *pod_set.min_count);
     }
     const auto& topology = pod_set.topology;
-    out.wants_topology = topology && (!topology->required.empty() || !topology->preferred.empty() || topology->unconstrained ||
-                                      !topology->slice_required.empty() || topology->slice_size.has_value());
+    out.wants_topology =
+        topology &&
+        (!topology->required.empty() || !topology->preferred.empty() || topology->unconstrained ||
+         !topology->slice_required.empty() || topology->slice_size.has_value());
 
-    auto spec = std::make_shared<api::PodSpec>(Adjusted(pod_set.pod_template.spec, context, container_bounds, pod_bounds));
+    auto spec = std::make_shared<api::PodSpec>(
+        Adjusted(pod_set.pod_template.spec, context, container_bounds, pod_bounds));
     const std::string where = "podSets[" + pod_set.name + "].template.spec";
-    for (const auto& [list, list_name] : {std::pair(&spec->containers, "containers"), std::pair(&spec->init_containers, "initContainers")}) {
+    for (const auto& [list, list_name] : {std::pair(&spec->containers, "containers"),
+                                          std::pair(&spec->init_containers, "initContainers")}) {
       for (std::size_t i = 0; i < list->size(); ++i) {
         const api::Container& container = (*list)[i];
         const std::string path = where + "." + list_name + "[" + std::to_string(i) + "]";
@@ -380,12 +413,14 @@ ShapeResult BuildShape(const api::Workload& workload, const ShapeContext& contex
       CompareBounds(out.node_requests, {}, pod_bounds, where, outside_range);
     }
 
-    // Extended resources that a DeviceClass serves are charged as the class is mapped, under their own name without a mapping.
+    // Extended resources that a DeviceClass serves are charged as the class is mapped, under their
+    // own name without a mapping.
     ResourceVector charged;
     for (const auto& [resource, amount] : out.node_requests) {
-      const bool excluded = std::any_of(options.exclude_resource_prefixes.begin(),
-                                        options.exclude_resource_prefixes.end(),
-                                        [&](const std::string& prefix) { return resource.starts_with(prefix); });
+      const bool excluded =
+          std::any_of(options.exclude_resource_prefixes.begin(),
+                      options.exclude_resource_prefixes.end(),
+                      [&](const std::string& prefix) { return resource.starts_with(prefix); });
       if (!excluded) {
         charged[resource] = amount;
       }
@@ -393,8 +428,10 @@ ShapeResult BuildShape(const api::Workload& workload, const ShapeContext& contex
     }
     charged = Transformed(charged, options.transformations);
     for (const auto& [resource, amount] : charged) {
-      const api::DeviceClass* serving = IsExtended(resource) ? ClassServing(*context.device_classes, resource) : nullptr;
-      const std::string* mapped = serving == nullptr ? nullptr : MappedResource(options, serving->meta.name);
+      const api::DeviceClass* serving =
+          IsExtended(resource) ? ClassServing(*context.device_classes, resource) : nullptr;
+      const std::string* mapped =
+          serving == nullptr ? nullptr : MappedResource(options, serving->meta.name);
       out.container_charge[mapped == nullptr ? resource : *mapped] += amount;
     }
     out.per_pod = out.container_charge;
@@ -404,7 +441,8 @@ ShapeResult BuildShape(const api::Workload& workload, const ShapeContext& contex
       out.accelerators = true;
       placement::ClaimDemand demand;
       demand.name = use.name;
-      const api::ObjectKey key{.ns = workload.meta.ns, .name = use.claim_name.empty() ? use.template_name : use.claim_name};
+      const api::ObjectKey key{.ns = workload.meta.ns,
+                               .name = use.claim_name.empty() ? use.template_name : use.claim_name};
       if (!use.claim_name.empty()) {
         if (const auto known = named_claims.find(key); known != named_claims.end()) {
           out.claims.push_back(known->second);
@@ -444,13 +482,18 @@ ShapeResult BuildShape(const api::Workload& workload, const ShapeContext& contex
   shape->digest = digest.Finish();
 
   ShapeResult result{.shape = std::move(shape), .problem = std::nullopt};
-  const auto misconfigured = [&](std::string_view what, std::vector<std::string> list, std::string fits_if) {
-    std::sort(list.begin(), list.end());
-    list.erase(std::unique(list.begin(), list.end()), list.end());
-    result.problem = Verdict{.reason = "Misconfigured", .message = std::string(what) + Join(list, ", "), .would_fit_if = std::move(fits_if)};
-  };
+  const auto misconfigured =
+      [&](std::string_view what, std::vector<std::string> list, std::string fits_if) {
+        std::sort(list.begin(), list.end());
+        list.erase(std::unique(list.begin(), list.end()), list.end());
+        result.problem = Verdict{.reason = "Misconfigured",
+                                 .message = std::string(what) + Join(list, ", "),
+                                 .would_fit_if = std::move(fits_if)};
+      };
   if (!over_limits.empty()) {
-    misconfigured("resources validation failed: ", std::move(over_limits), "the requests stay within their limits");
+    misconfigured("resources validation failed: ",
+                  std::move(over_limits),
+                  "the requests stay within their limits");
   } else if (!outside_range.empty()) {
     misconfigured("resources didn't satisfy LimitRange constraints: ",
                   std::move(outside_range),

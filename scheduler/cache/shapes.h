@@ -30,7 +30,8 @@ struct ShapeContext {
 
 struct ShapeResult {
   std::shared_ptr<const Shape> shape;  // never null
-  // The Workload cannot be admitted as it is: requests above limits, outside of a LimitRange, a device class without mapping, a missing claim.
+  // The Workload cannot be admitted as it is: requests above limits, outside of a LimitRange, a
+  // device class without mapping, a missing claim.
   std::optional<Verdict> problem;
 };
 
@@ -40,7 +41,8 @@ struct ShapeResult {
 [[nodiscard]] TimePoint QueueOrderTime(const api::Workload& workload, RequeuingTimestamp timestamp);
 
 // Cost     O(size of the Workload). Pure.
-// Source   Kueue pkg/workload (TotalRequests, resource adjustment), pkg/dra; design.md 4 for what claims cost.
+// Source   Kueue pkg/workload (TotalRequests, resource adjustment), pkg/dra; design.md 4 for what
+// claims cost.
 [[nodiscard]] ShapeResult BuildShape(const api::Workload& workload, const ShapeContext& context);
 
 }  // namespace muster::scheduler

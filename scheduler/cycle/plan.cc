@@ -4,7 +4,8 @@
 
 namespace muster::scheduler {
 
-std::string EncodePlacement(const placement::GangRequest& gang, const placement::Placement& placement) {
+std::string EncodePlacement(const placement::GangRequest& gang,
+                            const placement::Placement& placement) {
   std::map<std::string, NodeRuns, std::less<>> runs;
   for (const placement::PodPlacement& pod : placement.pods) {
     if (pod.pod_class >= gang.classes.size()) {
@@ -40,8 +41,10 @@ Result<std::map<std::string, NodeRuns, std::less<>>> DecodePlacement(std::string
     std::int64_t total = 0;
     NodeRuns& runs = out[name];
     for (const api::Json& entry : entries) {
-      if (!entry.is_array() || entry.size() != 2 || !entry[0].is_string() || !entry[1].is_number_integer()) {
-        return std::unexpected(Error::Invalid("placement." + name + ": an entry is not [node, count]"));
+      if (!entry.is_array() || entry.size() != 2 || !entry[0].is_string() ||
+          !entry[1].is_number_integer()) {
+        return std::unexpected(
+            Error::Invalid("placement." + name + ": an entry is not [node, count]"));
       }
       const auto count = entry[1].get<std::int64_t>();
       if (count < 0 || count > kMostPods || (total += count) > kMostPods) {

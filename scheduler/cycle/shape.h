@@ -17,11 +17,12 @@ namespace muster::scheduler {
 
 // What one claim costs in quota, through deviceClassMappings.
 struct ClaimCharge {
-  // Per claim object. Where the amount is not known before there is a plan (`dynamic`): the dearest alternative of firstAvailable, one device
-  // for allocationMode All.
+  // Per claim object. Where the amount is not known before there is a plan (`dynamic`): the dearest
+  // alternative of firstAvailable, one device for allocationMode All.
   ResourceVector estimate;
   bool dynamic = false;
-  // "request" or "request/alternative" -> quota resource. Requests that cost nothing (admin access, unmapped and ignored) are absent.
+  // "request" or "request/alternative" -> quota resource. Requests that cost nothing (admin access,
+  // unmapped and ignored) are absent.
   std::map<std::string, std::string, std::less<>> resource_of;
 };
 
@@ -38,7 +39,8 @@ struct PodSetShape {
   std::shared_ptr<const api::PodSpec> spec;  // with defaults of LimitRange and RuntimeClass
   std::vector<std::size_t> claims;           // indexes into Shape::claims
   bool wants_topology = false;
-  // Uses claims or extended resources: kube-scheduler could hand out the wrong devices or fill a node that was meant for another member.
+  // Uses claims or extended resources: kube-scheduler could hand out the wrong devices or fill a
+  // node that was meant for another member.
   bool accelerators = false;
 };
 

@@ -19,7 +19,8 @@
 #include "scheduler/options.h"
 #include "scheduler/placement/placement.h"
 
-// Everything that one decision sees. Immutable; built on the I/O thread by State::TakeSnapshot, read on the solver thread by Decide.
+// Everything that one decision sees. Immutable; built on the I/O thread by State::TakeSnapshot,
+// read on the solver thread by Decide.
 namespace muster::scheduler {
 
 // Whether a flavor's pool of nodes can grow (annotation muster.dev/capacity).
@@ -43,7 +44,8 @@ struct CompiledQueue {
   // Absent under a cohort cycle.
   std::optional<quota::QueuePlace> place;
   std::vector<CompiledGroup> groups;
-  std::map<std::string, std::pair<std::size_t, std::size_t>, std::less<>> resources;  // name -> group, index in covered
+  std::map<std::string, std::pair<std::size_t, std::size_t>, std::less<>>
+      resources;  // name -> group, index in covered
   quota::Fungibility fungibility;
   bool provisioning_check = false;  // has a ProvisioningRequest admission check
   api::Condition active;            // type Active
@@ -91,7 +93,8 @@ struct PendingClass {
 struct PendingQueueView {
   std::shared_ptr<const CompiledQueue> queue;
   std::vector<PendingClass> classes;
-  // Held against borrowers by a Workload that waits for its queue's own nominal quota (and is not among `classes`).
+  // Held against borrowers by a Workload that waits for its queue's own nominal quota (and is not
+  // among `classes`).
   std::vector<std::pair<quota::FlavorResource, Amount>> held;
   std::string held_for;  // namespace/name
 };

@@ -1,0 +1,810 @@
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <queue>
+#include <set>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/check.h"
+#include "base/strings.h"
+#include "scheduler/cache/queues.h"
+#include "scheduler/cycle/assign.h"
+#include "scheduler/cycle/explain.h"
+#include "scheduler/cycle/gang.h"
+#include "scheduler/cycle/snapshot.h"
+#include "scheduler/state.h"
+
+// One decision: the reference's cycle (one head per queue, nominated together, processed in order
+// under the ledger) repeated until nothing more fits. Refusals stay refused within a decision,
+// because usage only grows in it.
+namespace muster::scheduler {
+namespace {
+
+using quota::Mode;
+using Usage = std::vector<std::pair<quota::Row, Amount>>;
+
+struct QueueRun {
+  const PendingQueueView* view = nullptr;
+  const CompiledQueue* queue = nullptr;
+  quota::Tree* tree = nullptr;
+  quota::NodeIndex node{0};
+  std::vector<std::size_t> cursor;  // per class
+  std::vector<std::size_t> heap;    // classes that have an item to offer, the first in order on top
+  std::vector<std::int32_t> undecided;
+  // Wanted by a Workload of this queue out of its nominal quota, and how much of that is booked in
+  // the ledger against borrowers.
+  Usage wanted;
+  Usage booked;
+  std::string held_for;
+
+  [[nodiscard]] const std::shared_ptr<const PendingItem>& Item(std::size_t index) const {
+    return view->classes[index].items[cursor[index]];
+  }
+  [[nodiscard]] auto Later() const {
+    return [this](std::size_t a, std::size_t b) { return Item(b)->Before(*Item(a)); };
+  }
+  void Offer(std::size_t index) {
+    if (cursor[index] < view->classes[index].items.size()) {
+      heap.push_back(index);
+      std::push_heap(heap.begin(), heap.end(), Later());
+    }
+  }
+  std::size_t Take() {
+    std::pop_heap(heap.begin(), heap.end(), Later());
+    const std::size_t index = heap.back();
+    heap.pop_back();
+    return index;
+  }
+};
+
+struct Entry {
+  std::size_t run = 0;
+  std::size_t index = 0;  // class in the queue
+  std::shared_ptr<const PendingItem> item;
+  std::vector<std::int32_t> counts;
+  Assignment assignment;
+};
+
+enum class Outcome : std::uint8_t { kAdmitted, kRefused, kSkipped };
+
+class Cycle {
+ public:
+  Cycle(const Snapshot& snapshot, const Budget& budget)
+      : s_(snapshot), budget_(budget), ledger_(snapshot.ledger) {
+    plan_.snapshot_generation = s_.generation;
+    plan_.refusals = s_.standing;
+    if (s_.inventory != nullptr) {
+      trial_.emplace(s_.inventory);
+    }
+    for (const PendingQueueView& view : s_.pending) {
+      if (!view.queue->place) {
+        continue;
+      }
+      QueueRun run;
+      run.view = &view;
+      run.queue = view.queue.get();
+      run.tree = &ledger_.tree(view.queue->place->tree);
+      run.node = view.queue->place->node;
+      run.cursor.assign(view.classes.size(), 0);
+      for (const auto& [row, amount] : view.held) {
+        if (const auto found = run.tree->FindRow(row.flavor, row.resource)) {
+          run.wanted.emplace_back(*found, amount);
+        }
+      }
+      run.held_for = view.held_for;
+      runs_.push_back(std::move(run));
+    }
+    for (QueueRun& run : runs_) {
+      for (std::size_t i = 0; i < run.view->classes.size(); ++i) {
+        run.Offer(i);
+      }
+      Book(run);
+    }
+  }
+
+  Plan Run() {
+    while (true) {
+      std::vector<Entry> heads;
+      for (std::size_t r = 0; r < runs_.size(); ++r) {
+        if (!runs_[r].heap.empty()) {
+          const std::size_t index = runs_[r].Take();
+          heads.push_back(Entry{.run = r,
+                                .index = index,
+                                .item = runs_[r].Item(index),
+                                .counts = {},
+                                .assignment = {}});
+        }
+      }
+      if (heads.empty() || plan_.steps > budget_.total_steps) {
+        break;
+      }
+      for (Entry& head : heads) {
+        Nominate(head);
+      }
+      std::sort(heads.begin(), heads.end(), [](const Entry& a, const Entry& b) {
+        return a.assignment.level != b.assignment.level ? a.assignment.level < b.assignment.level
+                                                        : a.item->Before(*b.item);
+      });
+      for (Entry& head : heads) {
+        Process(head);
+      }
+      for (const auto& [run, usage] : passing_) {
+        Charge(runs_[run], usage, -1);
+      }
+      passing_.clear();
+    }
+    PinNodes();
+    return std::move(plan_);
+  }
+
+ private:
+  static void Charge(QueueRun& run, const Usage& usage, int sign) {
+    for (const auto& [row, amount] : usage) {
+      if (sign > 0) {
+        run.tree->Add(run.node, row, amount);
+      } else {
+        run.tree->Remove(run.node, row, amount);
+      }
+    }
+  }
+
+  // held = max(0, min(wanted, nominal - usage)), row by row: the entitlement, never more.
+  static void Book(QueueRun& run) {
+    for (const auto& [row, amount] : run.wanted) {
+      const Amount entitled =
+          run.tree->limits(run.node, row).nominal - run.tree->usage(run.node, row);
+      const Amount held = std::min(amount, entitled).AtLeastZero();
+      if (held > Amount(0)) {
+        run.booked.emplace_back(row, held);
+      }
+    }
+    Charge(run, run.booked, +1);
+  }
+  static void Unbook(QueueRun& run) {
+    Charge(run, run.booked, -1);
+    run.booked.clear();
+  }
+
+  [[nodiscard]] Assignment AssignTo(const QueueRun& run,
+                                    const PendingItem& item,
+                                    const std::vector<std::int32_t>& counts,
+                                    const Exclusions* excluded) {
+    ++plan_.steps;
+    const AssignInput input{
+        .queue = run.queue,
+        .tree = run.tree,
+        .shape = item.shape.get(),
+        .counts = counts,
+        .totals = Totals(*item.shape, counts, *s_.charged_claims, charged_claims_),
+        .excluded = excluded,
+        .ignore_undeclared = s_.options->ignore_undeclared_resources,
+        .fair_sharing = s_.options->fair_sharing};
+    return Assign(input);
+  }
+
+  static std::vector<std::int32_t> FullCounts(const Shape& shape) {
+    std::vector<std::int32_t> out;
+    for (const PodSetShape& pod_set : shape.pod_sets) {
+      out.push_back(pod_set.count);
+    }
+    return out;
+  }
+
+  // Partial admission. With delta_j = count_j - min_j and T their sum, step i in [0, T] asks for
+  // count_j - floor(delta_j * i / T). The smallest step that `fits` is found by bisection; the
+  // answer is used only if it was itself seen to fit.
+  template <typename Try>
+  static bool SearchCounts(const Shape& shape, std::vector<std::int32_t>& counts, const Try& fits) {
+    std::vector<std::int64_t> delta;
+    std::int64_t total = 0;
+    for (const PodSetShape& pod_set : shape.pod_sets) {
+      delta.push_back(pod_set.min_count ? pod_set.count - *pod_set.min_count : 0);
+      total += delta.back();
+    }
+    if (total == 0) {
+      return false;
+    }
+    const auto at = [&](std::int64_t step) {
+      std::vector<std::int32_t> out;
+      for (std::size_t j = 0; j < delta.size(); ++j) {
+        const auto less = static_cast<std::int64_t>(static_cast<__int128>(delta[j]) * step / total);
+        out.push_back(shape.pod_sets[j].count - static_cast<std::int32_t>(less));
+      }
+      return out;
+    };
+    std::int64_t low = 0;
+    std::int64_t high = total + 1;
+    std::int64_t seen = -1;
+    while (low < high) {
+      const std::int64_t middle = low + ((high - low) / 2);
+      if (fits(at(middle))) {
+        seen = middle;
+        high = middle;
+      } else {
+        low = middle + 1;
+      }
+    }
+    if (seen < 0 || seen != low) {
+      return false;
+    }
+    counts = at(seen);
+    return true;
+  }
+
+  void Nominate(Entry& entry) {
+    QueueRun& run = runs_[entry.run];
+    Unbook(run);
+    entry.counts = FullCounts(*entry.item->shape);
+    entry.assignment = AssignTo(run, *entry.item, entry.counts, nullptr);
+    if (entry.assignment.mode != Mode::kFit) {
+      std::vector<std::int32_t> counts;
+      Assignment reduced;
+      const bool found =
+          SearchCounts(*entry.item->shape, counts, [&](const std::vector<std::int32_t>& attempt) {
+            Assignment assignment = AssignTo(run, *entry.item, attempt, nullptr);
+            if (assignment.mode != Mode::kFit) {
+              return false;
+            }
+            reduced = std::move(assignment);
+            return true;
+          });
+      if (found) {
+        entry.counts = std::move(counts);
+        entry.assignment = std::move(reduced);
+      }
+    }
+    Book(run);
+  }
+
+  void Process(Entry& entry) {
+    QueueRun& run = runs_[entry.run];
+    Unbook(run);
+    const Outcome outcome = Decide(entry, run);
+    Book(run);
+    switch (outcome) {
+      case Outcome::kAdmitted:
+        ++run.cursor[entry.index];
+        run.Offer(entry.index);
+        break;
+      case Outcome::kSkipped:
+        run.Offer(entry.index);
+        break;
+      case Outcome::kRefused:
+        if (run.queue->spec->strict_fifo) {
+          run.heap.clear();
+        }
+        break;
+    }
+  }
+
+  Outcome Refuse(const Entry& entry, Verdict verdict, WakeOn wake) {
+    plan_.refusals.push_back(Refusal{.workload = entry.item->ref,
+                                     .verdict = std::move(verdict),
+                                     .digest = entry.item->shape->digest,
+                                     .wake = wake,
+                                     .held = {},
+                                     .standing = false});
+    return Outcome::kRefused;
+  }
+
+  Outcome Decide(Entry& entry, QueueRun& run) {
+    const Shape& shape = *entry.item->shape;
+    for (const PodSetShape& pod_set : shape.pod_sets) {
+      if (pod_set.wants_topology) {
+        return Refuse(entry,
+                      Verdict{.reason = "TopologyPlacementFailed",
+                              .message = "couldn't assign flavors to pod set " + pod_set.name +
+                                         ": unsupported: the pod set requests a topology, and "
+                                         "topology placement is not supported yet",
+                              .would_fit_if = "the topology request is removed"},
+                      WakeOn{});
+      }
+    }
+    if (entry.assignment.mode != Mode::kFit) {
+      return RefuseQuota(entry, run);
+    }
+    if (!Fits(*run.tree, run.node, entry.assignment.usage)) {
+      return Outcome::kSkipped;  // somebody before it in this cycle took the quota: it is nominated
+                                 // again
+    }
+    if (s_.options->wait_for_pods_ready.block_admission &&
+        (s_.blocked_by_pods_ready || !plan_.admissions.empty())) {
+      return Refuse(
+          entry,
+          Verdict{.reason = "WaitingForPodsReady",
+                  .message = "waiting for all admitted workloads to be in PodsReady condition",
+                  .would_fit_if = "every admitted Workload is ready"},
+          WakeOn{.quota = true, .capacity = false, .pods_ready = true, .retry_after = {}});
+    }
+    return PlaceAndAdmit(entry, run);
+  }
+
+  Outcome RefuseQuota(const Entry& entry, QueueRun& run) {
+    const Assignment& assignment = entry.assignment;
+    Verdict verdict{.reason = std::string(ReasonOf(assignment.blocker)),
+                    .message = assignment.Message(),
+                    .would_fit_if = {}};
+    // Would it fit if nobody's entitlement were held?
+    for (QueueRun& other : runs_) {
+      if (other.tree == run.tree) {
+        Unbook(other);
+      }
+    }
+    const bool only_held = AssignTo(run, *entry.item, entry.counts, nullptr).mode == Mode::kFit;
+    verdict.would_fit_if = explain_.Shortfalls(*run.queue, *run.tree, assignment);
+    for (QueueRun& other : runs_) {
+      if (other.tree == run.tree && &other != &run) {
+        Book(other);
+      }
+    }
+    if (only_held) {
+      std::vector<std::string> holders;
+      for (const QueueRun& other : runs_) {
+        if (other.tree == run.tree && !other.booked.empty()) {
+          holders.push_back("workload " + other.held_for + " of ClusterQueue " + other.queue->name);
+        }
+      }
+      verdict.message += "; the free quota is held for " + Join(holders, ", ") +
+                         ", which waits for its own nominal quota";
+      verdict.would_fit_if +=
+          (verdict.would_fit_if.empty() ? "" : "; or ") + Join(holders, ", ") + " starts or goes";
+    }
+    const bool waiting = assignment.mode == Mode::kNoCandidates;
+    Refuse(entry,
+           std::move(verdict),
+           WakeOn{.quota = true, .capacity = false, .pods_ready = false, .retry_after = {}});
+    if (!waiting ||
+        run.queue->spec->preemption.reclaim_within_cohort == api::PreemptionPolicy::kAny) {
+      return Outcome::kRefused;
+    }
+    if (assignment.level == 0) {
+      if (run.wanted.empty()) {
+        run.wanted = assignment.usage;
+        run.held_for = entry.item->ref.key.ToString();
+        for (const auto& [row, amount] : assignment.usage) {
+          plan_.refusals.back().held.emplace_back(run.tree->row(row), amount);
+        }
+      }
+      return Outcome::kRefused;
+    }
+    // While borrowing it has no entitlement: held for this cycle only, as the reference does.
+    Usage held;
+    for (const auto& [row, amount] : assignment.usage) {
+      Amount most = amount;
+      if (const auto& limit = run.tree->limits(run.node, row).borrowing) {
+        most = std::min(
+            most,
+            run.tree->limits(run.node, row).nominal + *limit - run.tree->usage(run.node, row));
+      }
+      if (most > Amount(0)) {
+        held.emplace_back(row, most);
+      }
+    }
+    Charge(run, held, +1);
+    passing_.emplace_back(entry.run, std::move(held));
+    return Outcome::kRefused;
+  }
+
+  // Flavors of each pod set, each once.
+  static std::vector<std::vector<const CompiledFlavor*>> FlavorsOf(const QueueRun& run,
+                                                                   const Assignment& assignment) {
+    std::vector<std::vector<const CompiledFlavor*>> out;
+    for (const PodSetAssignment& pod_set : assignment.pod_sets) {
+      std::set<std::pair<std::size_t, std::size_t>> seen;
+      std::vector<const CompiledFlavor*>& list = out.emplace_back();
+      for (const auto& [resource, choice] : pod_set.choices) {
+        if (seen.emplace(choice.group, choice.flavor).second) {
+          list.push_back(&run.queue->groups[choice.group].flavors[choice.flavor]);
+        }
+      }
+    }
+    return out;
+  }
+
+  const CapacityRule& Rule(const QueueRun& run, const std::vector<const CompiledFlavor*>& flavors) {
+    const auto key = std::pair(run.queue, flavors);
+    const auto it = rules_.find(key);
+    if (it != rules_.end()) {
+      return it->second;
+    }
+    return rules_.emplace(key, RuleOf(flavors, run.queue->provisioning_check, *s_.pools))
+        .first->second;
+  }
+
+  struct Placed {
+    placement::GangRequest gang;
+    placement::Answer answer;
+    bool checked = false;
+    bool fixed = false;  // some pod set's nodes bind
+  };
+
+  Placed TryPlace(const Entry& entry,
+                  const QueueRun& run,
+                  const std::vector<std::int32_t>& counts,
+                  const Assignment& assignment) {
+    const auto flavors = FlavorsOf(run, assignment);
+    std::vector<CapacityRule> rules;
+    Placed out;
+    bool binds = false;
+    for (std::size_t i = 0; i < flavors.size(); ++i) {
+      rules.push_back(Rule(run, flavors[i]));
+      out.fixed = out.fixed || rules.back().nodes_bind;
+      binds = binds || rules.back().nodes_bind ||
+              (rules.back().devices_bind && !entry.item->shape->pod_sets[i].claims.empty());
+    }
+    if (!trial_ || (!binds && s_.pools->nodes.empty())) {
+      return out;
+    }
+    out.gang = MakeGang(entry.item->ref.key, *entry.item->shape, counts, flavors, rules);
+    out.checked = true;
+    const std::int32_t before = run.view->classes[entry.index].undecided;
+    const std::int64_t steps =
+        budget_.placement_steps_per_gang * (std::int64_t{1} << std::min(before, 6));
+    out.answer = trial_->Place(out.gang, steps);
+    // Placement does not say what it spent; what counts against the whole decision is an estimate
+    // by size, and the budget if it ran out.
+    if (const auto* undecided = std::get_if<placement::Undecided>(&out.answer)) {
+      plan_.steps += undecided->steps;
+    } else {
+      for (const placement::PodClass& pod_class : out.gang.classes) {
+        plan_.steps += 1 + pod_class.count;
+      }
+    }
+    return out;
+  }
+
+  // Takes the flavor of one resource group of a pod set that found no machines out of the search.
+  // False when there is nothing else to try.
+  static bool Exclude(const QueueRun& run,
+                      const Assignment& assignment,
+                      const placement::Unplaceable& why,
+                      Exclusions& excluded) {
+    bool any = false;
+    for (std::size_t i = 0; i < assignment.pod_sets.size(); ++i) {
+      const PodSetAssignment& pod_set = assignment.pod_sets[i];
+      const bool named =
+          std::any_of(why.reasons.begin(), why.reasons.end(), [&](const placement::Reason& r) {
+            return r.pod_class == pod_set.name || r.pod_class.empty();
+          });
+      if (!named && !why.reasons.empty()) {
+        continue;
+      }
+      // The flavor that selects nodes is the one to give up; one without labels only counts.
+      std::optional<std::tuple<std::size_t, std::size_t, std::size_t>> pick;
+      for (const auto& [resource, choice] : pod_set.choices) {
+        const CompiledGroup& group = run.queue->groups[choice.group];
+        if (group.flavors.size() < 2) {
+          continue;
+        }
+        const bool selects = !group.flavors[choice.flavor].flavor->node_labels.empty();
+        if (!pick || selects) {
+          pick.emplace(i, choice.group, choice.flavor);
+          if (selects) {
+            break;
+          }
+        }
+      }
+      any = (pick && excluded.insert(*pick).second) || any;
+    }
+    return any;
+  }
+
+  Outcome PlaceAndAdmit(Entry& entry, QueueRun& run) {
+    Exclusions excluded;
+    std::vector<placement::Reason> refused;
+    Assignment assignment = entry.assignment;
+    std::vector<std::int32_t> counts = entry.counts;
+    std::string quota_message;
+    while (true) {
+      const auto mark = trial_ ? trial_->Checkpoint() : placement::Trial::Mark{};
+      Placed placed = TryPlace(entry, run, counts, assignment);
+      if (!placed.checked || std::holds_alternative<placement::Placement>(placed.answer)) {
+        const std::optional<Verdict> dearer =
+            ChargeWhatThePlanTakes(*entry.item, run, counts, assignment, placed);
+        if (!dearer) {
+          Admit(entry, run, counts, assignment, std::move(placed));
+          return Outcome::kAdmitted;
+        }
+        trial_->Rollback(mark);
+        return Refuse(
+            entry,
+            *dearer,
+            WakeOn{.quota = true, .capacity = true, .pods_ready = false, .retry_after = {}});
+      }
+      if (const auto* undecided = std::get_if<placement::Undecided>(&placed.answer)) {
+        const std::int32_t before = run.view->classes[entry.index].undecided;
+        return Refuse(
+            entry,
+            Verdict{.reason = "PendingEvaluation",
+                    .message = "whether the pods find nodes was not decided within " +
+                               std::to_string(undecided->steps) + " steps; it is tried again",
+                    .would_fit_if = {}},
+            WakeOn{.quota = false,
+                   .capacity = true,
+                   .pods_ready = false,
+                   .retry_after = std::chrono::seconds(std::int64_t{1} << std::min(before, 6))});
+      }
+      const auto& why = std::get<placement::Unplaceable>(placed.answer);
+      refused.insert(refused.end(), why.reasons.begin(), why.reasons.end());
+      if (!Exclude(run, assignment, why, excluded)) {
+        break;
+      }
+      Assignment next = AssignTo(run, *entry.item, counts, &excluded);
+      if (next.mode != Mode::kFit) {
+        quota_message = next.Message();
+        break;
+      }
+      assignment = std::move(next);
+    }
+    // A smaller gang may still find room.
+    Assignment reduced;
+    const bool found =
+        trial_ &&
+        SearchCounts(*entry.item->shape, counts, [&](const std::vector<std::int32_t>& attempt) {
+          Assignment smaller = AssignTo(run, *entry.item, attempt, nullptr);
+          if (smaller.mode != Mode::kFit) {
+            return false;
+          }
+          const auto mark = trial_->Checkpoint();
+          const Placed placed = TryPlace(entry, run, attempt, smaller);
+          const bool fits =
+              !placed.checked || std::holds_alternative<placement::Placement>(placed.answer);
+          trial_->Rollback(mark);
+          if (fits) {
+            reduced = std::move(smaller);
+          }
+          return fits;
+        });
+    if (found) {
+      Placed placed = TryPlace(entry, run, counts, reduced);
+      const bool fits =
+          !placed.checked || std::holds_alternative<placement::Placement>(placed.answer);
+      if (fits && !ChargeWhatThePlanTakes(*entry.item, run, counts, reduced, placed)) {
+        Admit(entry, run, counts, reduced, std::move(placed));
+        return Outcome::kAdmitted;
+      }
+    }
+    return Refuse(entry,
+                  CapacityVerdict(refused, quota_message),
+                  WakeOn{.quota = !quota_message.empty(),
+                         .capacity = true,
+                         .pods_ready = false,
+                         .retry_after = {}});
+  }
+
+  static Verdict CapacityVerdict(const std::vector<placement::Reason>& reasons,
+                                 const std::string& quota_message) {
+    std::vector<std::string> messages;
+    std::vector<std::string> needs;
+    for (const placement::Reason& reason : reasons) {
+      const auto add = [](std::vector<std::string>& list, std::string text) {
+        if (std::find(list.begin(), list.end(), text) == list.end()) {
+          list.push_back(std::move(text));
+        }
+      };
+      add(messages, reason.message);
+      if (!reason.resource.empty() && reason.asked > reason.free) {
+        add(needs,
+            api::FormatAmount(reason.resource, Amount(reason.asked - reason.free)) + " more " +
+                reason.resource + " free for pod set " + reason.pod_class);
+      }
+    }
+    if (!quota_message.empty()) {
+      messages.push_back(quota_message);
+    }
+    return Verdict{.reason = "InsufficientCapacity",
+                   .message = Join(messages, "; "),
+                   .would_fit_if = Join(needs, ", ")};
+  }
+
+  // Claims whose cost hangs on the plan (All, firstAvailable) are charged what the plan takes.
+  // Answers with a verdict when that is more than there is; `assignment` then stays as it was.
+  std::optional<Verdict> ChargeWhatThePlanTakes(const PendingItem& item,
+                                                const QueueRun& run,
+                                                const std::vector<std::int32_t>& counts,
+                                                Assignment& assignment,
+                                                const Placed& placed) {
+    const Shape& shape = *item.shape;
+    const bool dynamic = std::any_of(
+        shape.charges.begin(), shape.charges.end(), [](const ClaimCharge& c) { return c.dynamic; });
+    const auto* plan = placed.checked ? std::get_if<placement::Placement>(&placed.answer) : nullptr;
+    if (!dynamic || plan == nullptr) {
+      return std::nullopt;
+    }
+    const std::vector<ResourceVector> before =
+        Totals(shape, counts, *s_.charged_claims, charged_claims_);
+    std::vector<ResourceVector> totals = before;
+    // What each claim object really took; absent: the estimate stands.
+    std::vector<ResourceVector> shared_taken(shape.claims.size());
+    std::vector<bool> shared_known(shape.claims.size(), false);
+    const auto count_device = [&](const placement::DeviceChoice& device, ResourceVector& into) {
+      if (device.claim >= shape.charges.size() || device.admin_access) {
+        return;
+      }
+      const auto& map = shape.charges[device.claim].resource_of;
+      if (const auto it = map.find(device.request); it != map.end()) {
+        into[it->second] += Amount(1);
+      }
+    };
+    for (const placement::PodPlacement& pod : plan->pods) {
+      std::map<std::size_t, ResourceVector> taken;
+      for (const placement::DeviceChoice& device : pod.devices) {
+        count_device(device, taken[device.claim]);
+      }
+      for (const auto& [claim, amounts] : taken) {
+        if (claim < shape.charges.size() && shape.charges[claim].dynamic &&
+            pod.pod_class < totals.size()) {
+          Subtract(totals[pod.pod_class], shape.charges[claim].estimate);
+          Add(totals[pod.pod_class], amounts);
+        }
+      }
+    }
+    for (const placement::DeviceChoice& device : plan->shared_devices) {
+      if (device.claim < shared_taken.size()) {
+        shared_known[device.claim] = true;
+        count_device(device, shared_taken[device.claim]);
+      }
+    }
+    std::set<std::size_t> seen;
+    for (std::size_t i = 0; i < shape.pod_sets.size(); ++i) {
+      for (const std::size_t claim : shape.pod_sets[i].claims) {
+        const placement::ClaimDemand& demand = shape.claims[claim];
+        if (!demand.shared || counts[i] == 0 || !seen.insert(claim).second ||
+            !shared_known[claim] || !shape.charges[claim].dynamic ||
+            (demand.existing && (s_.charged_claims->contains(*demand.existing) ||
+                                 charged_claims_.contains(*demand.existing)))) {
+          continue;
+        }
+        Subtract(totals[i], shape.charges[claim].estimate);
+        Add(totals[i], shared_taken[claim]);
+      }
+    }
+
+    Assignment charged = assignment;
+    std::map<quota::Row, Amount> rows;
+    for (std::size_t i = 0; i < charged.pod_sets.size(); ++i) {
+      PodSetAssignment& pod_set = charged.pod_sets[i];
+      for (auto& [resource, amount] : pod_set.usage) {
+        if (resource != "pods") {
+          const auto it = totals[i].find(resource);
+          amount = it == totals[i].end() ? Amount() : it->second;
+        }
+        const FlavorChoice& choice = pod_set.choices.at(resource);
+        const CompiledGroup& group = run.queue->groups[choice.group];
+        const auto covered = static_cast<std::size_t>(
+            std::find(group.covered.begin(), group.covered.end(), resource) -
+            group.covered.begin());
+        rows[group.flavors[choice.flavor].rows[covered]] += amount;
+      }
+    }
+    charged.usage.assign(rows.begin(), rows.end());
+    for (const auto& [row, amount] : charged.usage) {
+      const Amount available = run.tree->available(run.node, row).AtLeastZero();
+      if (amount > available) {
+        const quota::FlavorResource& name = run.tree->row(row);
+        return Verdict{
+            .reason = "WaitingForQuota",
+            .message = "the plan takes " + api::FormatAmount(name.resource, amount) + " " +
+                       name.resource + " in flavor " + name.flavor +
+                       ": insufficient unused quota for " + name.resource + " in flavor " +
+                       name.flavor + ", " + api::FormatAmount(name.resource, amount - available) +
+                       " more needed",
+            .would_fit_if = api::FormatAmount(name.resource, amount - available) + " more " +
+                            name.resource + " unused in flavor " + name.flavor};
+      }
+    }
+    assignment = std::move(charged);
+    return std::nullopt;
+  }
+
+  void Admit(const Entry& entry,
+             QueueRun& run,
+             const std::vector<std::int32_t>& counts,
+             const Assignment& assignment,
+             Placed placed) {
+    const PendingItem& item = *entry.item;
+    Charge(run, assignment.usage, +1);
+    for (std::size_t i = 0; i < item.shape->pod_sets.size(); ++i) {
+      for (const std::size_t claim : item.shape->pod_sets[i].claims) {
+        if (counts[i] > 0 && item.shape->claims[claim].existing) {
+          charged_claims_.insert(*item.shape->claims[claim].existing);
+        }
+      }
+    }
+    AdmissionDecision decision;
+    decision.workload = item.ref;
+    decision.cluster_queue = run.queue->name;
+    std::vector<std::string> flavors;
+    for (std::size_t i = 0; i < assignment.pod_sets.size(); ++i) {
+      const PodSetAssignment& pod_set = assignment.pod_sets[i];
+      PodSetDecision out;
+      out.name = pod_set.name;
+      out.count = counts[i];
+      out.usage = pod_set.usage;
+      for (const auto& [resource, choice] : pod_set.choices) {
+        const std::string& flavor = run.queue->groups[choice.group].flavors[choice.flavor].name;
+        out.flavors[resource] = flavor;
+        flavors.push_back(flavor);
+      }
+      decision.pod_sets.push_back(std::move(out));
+    }
+    const std::vector<std::string> checks = RequiredChecks(*run.queue->spec, flavors);
+    decision.admitted = std::all_of(checks.begin(), checks.end(), [&](const std::string& name) {
+      return std::any_of(item.workload->admission_checks.begin(),
+                         item.workload->admission_checks.end(),
+                         [&](const api::AdmissionCheckState& state) {
+                           return state.name == name && state.state == "Ready";
+                         });
+    });
+    if (placed.checked) {
+      decision.gang = std::move(placed.gang);
+      decision.placement = std::move(std::get<placement::Placement>(placed.answer));
+    }
+    fixed_.push_back(placed.fixed);
+    accelerated_.push_back(std::any_of(
+        item.shape->pod_sets.begin(), item.shape->pod_sets.end(), [](const PodSetShape& pod_set) {
+          return pod_set.accelerators && pod_set.count > 0;
+        }));
+    plan_.admissions.push_back(std::move(decision));
+  }
+
+  // kube-scheduler could spoil a plan with accelerators always; on fixed nodes unless the pods are
+  // all alike and nobody else is still unbound on the nodes of the plan, because then any order of
+  // binding works.
+  void PinNodes() {
+    std::map<std::string_view, std::size_t> gangs_on;
+    for (const AdmissionDecision& decision : plan_.admissions) {
+      if (decision.placement) {
+        std::set<std::string_view> nodes;
+        for (const placement::PodPlacement& pod : decision.placement->pods) {
+          nodes.insert(pod.node);
+        }
+        for (const std::string_view node : nodes) {
+          ++gangs_on[node];
+        }
+      }
+    }
+    for (std::size_t i = 0; i < plan_.admissions.size(); ++i) {
+      AdmissionDecision& decision = plan_.admissions[i];
+      if (!decision.placement) {
+        continue;
+      }
+      bool placed = false;
+      bool crowded = false;
+      for (const placement::PodPlacement& pod : decision.placement->pods) {
+        placed = placed || !pod.node.empty();
+        crowded = crowded || (!pod.node.empty() &&
+                              (gangs_on[pod.node] > 1 || s_.unbound_nodes->contains(pod.node)));
+      }
+      const auto alive = std::count_if(decision.gang->classes.begin(),
+                                       decision.gang->classes.end(),
+                                       [](const placement::PodClass& c) { return c.count > 0; });
+      decision.pin_nodes = placed && (accelerated_[i] || (fixed_[i] && (alive > 1 || crowded)));
+    }
+  }
+
+  const Snapshot& s_;
+  const Budget& budget_;
+  quota::Forest ledger_;
+  std::optional<placement::Trial> trial_;
+  std::vector<QueueRun> runs_;
+  std::vector<std::pair<std::size_t, Usage>> passing_;  // held until the inner cycle ends
+  std::set<api::ObjectKey> charged_claims_;
+  std::map<std::pair<const CompiledQueue*, std::vector<const CompiledFlavor*>>, CapacityRule>
+      rules_;
+  std::vector<bool> fixed_;        // per admission
+  std::vector<bool> accelerated_;  // per admission
+  QuotaExplainer explain_;
+  Plan plan_;
+};
+
+}  // namespace
+
+Plan Decide(const Snapshot& snapshot, TimePoint /*now*/, const Budget& budget) {
+  return Cycle(snapshot, budget).Run();
+}
+
+}  // namespace muster::scheduler
