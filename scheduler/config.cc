@@ -249,8 +249,9 @@ void ReadResources(Section& section, LoadedConfig& out, std::string& error) {
     if (!outputs.is_null() && !outputs.is_object()) {
       entry.Fail(entry.At("outputs"), "must be an object");
     }
-    for (const auto& [name, value] :
-         outputs.is_object() ? outputs.items() : Json::object().items()) {
+    static const Json kNone = Json::object();
+    const Json& listed = outputs.is_object() ? outputs : kNone;
+    for (const auto& [name, value] : listed.items()) {
       const auto quantity = api::Quantity::Parse(value.is_string()   ? value.get<std::string>()
                                                  : value.is_number() ? value.dump()
                                                                      : std::string());
