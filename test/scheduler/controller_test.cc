@@ -1,0 +1,447 @@
+#include "scheduler/controller.h"
+
+#include <chrono>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "harness.h"
+
+namespace muster::scheduler {
+namespace {
+
+using api::Json;
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+const std::string kJobs = "/apis/batch/v1/namespaces/a/jobs/";
+
+void Setup(Harness& world, const std::string& cpu = "4") {
+  world.Create(Flavor("default"));
+  world.Create(ClusterQueue("cq", cpu));
+  world.Create(LocalQueue("a", "lq", "cq"));
+}
+
+// What the Job controller does to the status.
+void RunJob(Harness& world, const std::string& name, int active) {
+  world.Merge(kJobs + name + "/status",
+              {{"status",
+                {{"active", active},
+                 {"ready", active},
+                 {"startTime", FormatTime(world.now)},
+                 {"conditions", nullptr}}}});
+}
+void StopJob(Harness& world, const std::string& name) {
+  world.Merge(kJobs + name + "/status",
+              {{"status",
+                {{"active", nullptr},
+                 {"ready", nullptr},
+                 {"startTime", nullptr},
+                 {"conditions",
+                  Json::array({{{"type", "Suspended"},
+                                {"status", "True"},
+                                {"reason", "JobSuspended"},
+                                {"lastTransitionTime", FormatTime(world.now)}}})}}}});
+}
+void CompleteJob(Harness& world, const std::string& name, int succeeded) {
+  const std::string time = FormatTime(world.now);
+  world.Merge(kJobs + name + "/status",
+              {{"status",
+                {{"active", nullptr},
+                 {"ready", nullptr},
+                 {"succeeded", succeeded},
+                 {"startTime", time},
+                 {"completionTime", time},
+                 {"conditions",
+                  Json::array({{{"type", "SuccessCriteriaMet"},
+                                {"status", "True"},
+                                {"reason", "CompletionsReached"},
+                                {"lastTransitionTime", time}},
+                               {{"type", "Complete"},
+                                {"status", "True"},
+                                {"reason", "CompletionsReached"},
+                                {"message", "Reached expected number of succeeded pods"},
+                                {"lastTransitionTime", time}}})}}}});
+}
+
+TEST(Controller, TakesAJobFromCreationToTheEnd) {
+  Harness world;
+  Setup(world);
+  world.Create(Job("a", "j", "lq", 2, "1"));
+  ASSERT_TRUE(world.Settle());
+  Json workload = world.OnlyWorkload("a");
+  ASSERT_FALSE(workload.is_null());
+  EXPECT_THAT(workload["metadata"]["name"].get<std::string>(),
+              testing::MatchesRegex("job-j-[0-9a-f]{5}"));
+  EXPECT_EQ(world.Condition(workload, "Admitted"), "True");
+  EXPECT_EQ(workload["status"]["admission"]["clusterQueue"], "cq");
+  EXPECT_EQ(workload["status"]["admission"]["podSetAssignments"][0]["resourceUsage"]["cpu"], "2");
+  Json job = world.Get(kJobs + "j");
+  EXPECT_EQ(job["spec"]["suspend"], false);
+  EXPECT_EQ(job["spec"]["template"]["metadata"]["labels"]["kueue.x-k8s.io/podset"], "main");
+  RunJob(world, "j", 2);
+  ASSERT_TRUE(world.Settle());
+  EXPECT_EQ(world.Condition(world.OnlyWorkload("a"), "PodsReady"), "True");
+  CompleteJob(world, "j", 2);
+  ASSERT_TRUE(world.Settle());
+  workload = world.OnlyWorkload("a");
+  EXPECT_EQ(world.Condition(workload, "Finished", "reason"), "Succeeded");
+  EXPECT_EQ(world.Condition(workload, "Finished", "message"),
+            "Reached expected number of succeeded pods");
+  EXPECT_TRUE(workload["metadata"].value("finalizers", Json::array()).empty());
+  world.Advance(seconds(5));
+  const Json queue = world.Get("/apis/kueue.x-k8s.io/v1beta2/clusterqueues/cq");
+  EXPECT_EQ(queue["status"]["admittedWorkloads"], 0);
+  EXPECT_EQ(world.Condition(queue, "Active", "reason"), "Ready");
+}
+
+TEST(Controller, WritesTwiceForAnAdmissionAndNeverForAnUnchangedRefusal) {
+  Harness world;
+  Setup(world, "2");
+  world.Settle();
+  world.Create(Job("a", "big", "lq", 2, "1"));
+  world.Settle();
+  world.Advance(seconds(10));
+  world.writes.clear();
+  world.Create(Job("a", "waits", "lq", 2, "1"));
+  world.Settle();
+  world.Advance(minutes(20));
+  int about = 0;
+  for (const auto& write : world.writes) {
+    about += write.target.find("/workloads") != std::string::npos ? 1 : 0;
+  }
+  EXPECT_EQ(about, 2) << "creation, and one refusal";
+  const std::size_t before = world.writes.size();
+  world.Advance(minutes(5));
+  EXPECT_EQ(world.writes.size(), before);
+  EXPECT_TRUE(world.controller().Idle(world.now));
+}
+
+// JL-14, RL-02: after a cut at any write the next controller brings it to the same end.
+TEST(Controller, ComesToTheSameEndAfterACutAtAnyWrite) {
+  bool all_done = false;
+  for (int cut = 0; cut < 60 && !all_done; ++cut) {
+    Harness world;
+    Setup(world);
+    world.cut_after = cut;
+    world.Create(Job("a", "j", "lq", 2, "1"));
+    world.Create(Job("a", "k", "lq", 3, "1"));
+    ASSERT_TRUE(world.Settle());
+    all_done = !world.cut;
+    // Never does a job run whose admission is not stored.
+    std::int64_t running = 0;
+    for (const std::string name : {"j", "k"}) {
+      if (world.Get(kJobs + name)["spec"]["suspend"] == false) {
+        running += name == "j" ? 2 : 3;
+        bool admitted = false;
+        for (const Json* workload : world.server().List("kueue.x-k8s.io/workloads")) {
+          admitted = admitted || (workload->at("metadata")["ownerReferences"][0]["name"] == name &&
+                                  world.Condition(*workload, "Admitted") == "True");
+        }
+        EXPECT_TRUE(admitted) << name << " cut " << cut;
+      }
+    }
+    EXPECT_LE(running, 4);
+    world.cut_after = -1;
+    world.Restart();
+    ASSERT_TRUE(world.Settle()) << "cut " << cut;
+    EXPECT_EQ(world.server().List("kueue.x-k8s.io/workloads").size(), 2U) << "cut " << cut;
+    std::int64_t admitted = 0;
+    for (const Json* workload : world.server().List("kueue.x-k8s.io/workloads")) {
+      admitted += world.Condition(*workload, "Admitted") == "True" ? 1 : 0;
+    }
+    EXPECT_EQ(admitted, 1) << "cut " << cut;
+    EXPECT_NE(world.Get(kJobs + "j")["spec"]["suspend"], world.Get(kJobs + "k")["spec"]["suspend"])
+        << "cut " << cut;
+  }
+  EXPECT_TRUE(all_done);
+}
+
+// KW-08: conflicts are re-read and tried again, with one event in the end.
+TEST(Controller, SurvivesConflicts) {
+  Harness world;
+  Setup(world);
+  int conflicts = 6;
+  world.intercept = [&](const k8s::Request& request) -> std::optional<k8s::Response> {
+    if (request.method == k8s::Method::kPatch && conflicts > 0) {
+      --conflicts;
+      return k8s::Response{
+          .status = 409,
+          .headers = {},
+          .body = R"({"kind":"Status","status":"Failure","reason":"Conflict","code":409})"};
+    }
+    return std::nullopt;
+  };
+  world.Create(Job("a", "j", "lq", 2, "1"));
+  ASSERT_TRUE(world.Settle());
+  world.Advance(minutes(1));
+  EXPECT_EQ(conflicts, 0);
+  EXPECT_EQ(world.Condition(world.OnlyWorkload("a"), "Admitted"), "True");
+  EXPECT_EQ(world.Get(kJobs + "j")["spec"]["suspend"], false);
+  const auto admitted = std::ranges::count_if(
+      world.events, [](const EventEffect& event) { return event.reason == "Admitted"; });
+  EXPECT_EQ(admitted, 1);
+}
+
+// KW-05: a condition of somebody else survives our admission.
+TEST(Controller, KeepsForeignConditions) {
+  Harness world;
+  Setup(world);
+  bool done = false;
+  world.intercept = [&](const k8s::Request& request) -> std::optional<k8s::Response> {
+    if (!done && request.method == k8s::Method::kPatch && request.target.ends_with("/status") &&
+        request.target.contains("/workloads/")) {
+      done = true;
+      const std::string path = request.target;
+      world.Merge(path,
+                  {{"status",
+                    {{"conditions",
+                      Json::array({{{"type", "Z"},
+                                    {"status", "True"},
+                                    {"reason", "R"},
+                                    {"message", ""},
+                                    {"lastTransitionTime", FormatTime(world.now)}}})}}}});
+    }
+    return std::nullopt;
+  };
+  world.Create(Job("a", "j", "lq", 2, "1"));
+  ASSERT_TRUE(world.Settle());
+  world.Advance(seconds(30));
+  EXPECT_TRUE(done);
+  EXPECT_EQ(world.Condition(world.OnlyWorkload("a"), "Z"), "True");
+  EXPECT_EQ(world.Condition(world.OnlyWorkload("a"), "Admitted"), "True");
+}
+
+// KW-09: a job whose start is always refused backs off, says so, and gives its quota to others.
+TEST(Controller, BacksOffFromAStartThatIsAlwaysRefused) {
+  Harness world;
+  Setup(world, "2");
+  world.intercept = [&](const k8s::Request& request) -> std::optional<k8s::Response> {
+    if (request.method == k8s::Method::kPatch && request.target == kJobs + "refused") {
+      return k8s::Response{
+          .status = 403,
+          .headers = {},
+          .body =
+              R"({"kind":"Status","status":"Failure","reason":"Forbidden","code":403,"message":"policy says no"})"};
+    }
+    return std::nullopt;
+  };
+  world.Create(Job("a", "refused", "lq", 2, "1"));
+  ASSERT_TRUE(world.Settle());
+  world.Create(Job("a", "good", "lq", 2, "1"));
+  ASSERT_TRUE(world.Settle());
+  world.Advance(minutes(1));
+  EXPECT_EQ(world.Get(kJobs + "good")["spec"]["suspend"], false);
+  EXPECT_EQ(world.Get(kJobs + "refused")["spec"]["suspend"], true);
+  int told = 0;
+  for (const EventEffect& event : world.events) {
+    told += event.reason == "WriteRefused" && event.note.contains("policy says no") ? 1 : 0;
+    EXPECT_FALSE(event.reason == "Started" && event.regarding.name == "refused");
+  }
+  EXPECT_EQ(told, 1);
+}
+
+// MO-08, JL-09: preempted by deactivation and back three times; the text does not pile up and the
+// template is restored.
+TEST(Controller, DeactivatesReactivatesAndRestoresTheTemplate) {
+  Harness world;
+  Json flavor = Flavor("default");
+  flavor["spec"]["nodeLabels"] = {{"pool", "p"}};
+  world.Create(flavor);
+  world.Create(ClusterQueue("cq", "4"));
+  world.Create(LocalQueue("a", "lq", "cq"));
+  world.Create(Job("a", "j", "lq", 2, "1"));
+  ASSERT_TRUE(world.Settle());
+  const std::string path = "/apis/kueue.x-k8s.io/v1beta2/namespaces/a/workloads/" +
+                           world.OnlyWorkload("a")["metadata"]["name"].get<std::string>();
+  for (int round = 0; round < 3; ++round) {
+    ASSERT_EQ(world.Get(kJobs + "j")["spec"]["suspend"], false) << round;
+    EXPECT_EQ(world.Get(kJobs + "j")["spec"]["template"]["spec"]["nodeSelector"]["pool"], "p");
+    RunJob(world, "j", 2);
+    ASSERT_TRUE(world.Settle());
+    world.Merge(path, {{"spec", {{"active", false}}}});
+    ASSERT_TRUE(world.Settle());
+    EXPECT_EQ(world.Get(kJobs + "j")["spec"]["suspend"], true);
+    // Pods still run: the quota is not given back.
+    EXPECT_EQ(world.Condition(world.Get(path), "QuotaReserved"), "True");
+    EXPECT_EQ(world.Condition(world.Get(path), "Evicted", "reason"), "Deactivated");
+    StopJob(world, "j");
+    ASSERT_TRUE(world.Settle());
+    EXPECT_EQ(world.Condition(world.Get(path), "QuotaReserved"), "False");
+    EXPECT_FALSE(world.Get(path)["status"].contains("admission"));
+    const Json job = world.Get(kJobs + "j");
+    EXPECT_FALSE(job["spec"]["template"]["spec"].contains("nodeSelector"))
+        << job["spec"]["template"].dump();
+    EXPECT_FALSE(
+        job["metadata"].value("annotations", Json::object()).contains("kueue.x-k8s.io/stopping"));
+    world.Advance(minutes(1));
+    EXPECT_EQ(world.Get(kJobs + "j")["spec"]["suspend"], true) << "JL-07";
+    world.Merge(path, {{"spec", {{"active", true}}}});
+    ASSERT_TRUE(world.Settle());
+    world.Advance(seconds(2));
+  }
+  const std::string message = world.Condition(world.Get(path), "Evicted", "message");
+  EXPECT_EQ(message, "Previously: The workload is deactivated");
+}
+
+TEST(Controller, LetsASinglePodGo) {
+  Harness world;
+  Setup(world);
+  world.Create(HeldPod("a", "p", "lq", "1"));
+  ASSERT_TRUE(world.Settle());
+  const Json pod = world.Get("/api/v1/namespaces/a/pods/p");
+  EXPECT_TRUE(pod["spec"].value("schedulingGates", Json::array()).empty()) << pod.dump();
+  EXPECT_EQ(world.Condition(world.OnlyWorkload("a"), "Admitted"), "True");
+  world.Merge("/api/v1/namespaces/a/pods/p/status", {{"status", {{"phase", "Succeeded"}}}});
+  ASSERT_TRUE(world.Settle());
+  EXPECT_EQ(world.Condition(world.OnlyWorkload("a"), "Finished"), "True");
+  EXPECT_TRUE(world.Get("/api/v1/namespaces/a/pods/p")["metadata"]
+                  .value("finalizers", Json::array())
+                  .empty());
+}
+
+Json Member(const std::string& name, const std::string& group, int total, const std::string& cpu) {
+  Json pod = HeldPod("a", name, "lq", cpu);
+  pod["metadata"]["labels"]["kueue.x-k8s.io/pod-group-name"] = group;
+  pod["metadata"]["annotations"]["kueue.x-k8s.io/pod-group-total-count"] = std::to_string(total);
+  return pod;
+}
+
+int Open(Harness& world, const std::vector<std::string>& names) {
+  int open = 0;
+  for (const std::string& name : names) {
+    const Json pod = world.Get("/api/v1/namespaces/a/pods/" + name);
+    open += pod.is_object() && pod["spec"].value("schedulingGates", Json::array()).empty() ? 1 : 0;
+  }
+  return open;
+}
+
+TEST(Controller, HoldsAPodGroupUntilAllOfItIsThereAndFits) {
+  Harness world;
+  Setup(world, "3");
+  world.Create(Member("p1", "g", 3, "1"));
+  world.Create(Member("p2", "g", 3, "1"));
+  ASSERT_TRUE(world.Settle());
+  EXPECT_TRUE(world.OnlyWorkload("a").is_null());
+  world.Create(Member("p3", "g", 3, "1"));
+  ASSERT_TRUE(world.Settle());
+  EXPECT_EQ(world.OnlyWorkload("a")["metadata"]["name"], "g");
+  EXPECT_EQ(Open(world, {"p1", "p2", "p3"}), 3);
+  world.Create(Member("q1", "h", 2, "1"));
+  world.Create(Member("q2", "h", 2, "1"));
+  ASSERT_TRUE(world.Settle());
+  EXPECT_EQ(Open(world, {"q1", "q2"}), 0);
+  for (const std::string name : {"p1", "p2", "p3"}) {
+    world.Merge("/api/v1/namespaces/a/pods/" + name + "/status",
+                {{"status", {{"phase", "Succeeded"}}}});
+  }
+  ASSERT_TRUE(world.Settle());
+  EXPECT_EQ(Open(world, {"q1", "q2"}), 2);
+}
+
+// PG-01: a group may not take over somebody else's Workload.
+TEST(Controller, KeepsAGroupAwayFromAForeignWorkload) {
+  Harness world;
+  Setup(world);
+  world.Create(Job("a", "j", "lq", 2, "1"));
+  ASSERT_TRUE(world.Settle());
+  const std::string name = world.OnlyWorkload("a")["metadata"]["name"];
+  world.Create(Member("evil", name, 1, "50"));
+  ASSERT_TRUE(world.Settle());
+  EXPECT_EQ(Open(world, {"evil"}), 0);
+  EXPECT_EQ(world.OnlyWorkload("a")["metadata"]["ownerReferences"].size(), 1U);
+  EXPECT_TRUE(std::ranges::any_of(world.events, [](const EventEffect& event) {
+    return event.reason == "WorkloadNameConflict";
+  }));
+}
+
+TEST(Controller, ReleasesANativeGangTogether) {
+  Harness world;
+  Setup(world, "2");
+  Json group = Json::parse(
+      R"({"apiVersion":"scheduling.k8s.io/v1beta1","kind":"PodGroup","metadata":{"namespace":"a","name":"g"},
+    "spec":{"schedulingPolicy":{"gang":{"minCount":2}}}})");
+  world.Create(group);
+  for (const std::string name : {"m1", "m2"}) {
+    Json pod = HeldPod("a", name, "lq", "1");
+    pod["spec"]["schedulingGroup"] = {{"podGroupName", "g"}};
+    world.Create(pod);
+    ASSERT_TRUE(world.Settle());
+    EXPECT_EQ(Open(world, {"m1", "m2"}), name == "m2" ? 2 : 0);
+  }
+}
+
+TEST(Controller, IgnoresAJobWithAnUnknownQueueButSaysWhy) {
+  Harness world;
+  Setup(world);
+  world.Create(Job("a", "j", "nowhere", 1, "1"));
+  ASSERT_TRUE(world.Settle());
+  world.Advance(seconds(5));
+  EXPECT_EQ(world.Condition(world.OnlyWorkload("a"), "QuotaReserved", "reason"), "Misconfigured");
+  EXPECT_EQ(world.Condition(world.OnlyWorkload("a"), "QuotaReserved", "message"),
+            "LocalQueue nowhere doesn't exist");
+  world.Create(LocalQueue("a", "nowhere", "cq"));
+  ASSERT_TRUE(world.Settle());
+  EXPECT_EQ(world.Condition(world.OnlyWorkload("a"), "Admitted"), "True");
+}
+
+TEST(Controller, TimesOutWhenPodsDoNotGetReady) {
+  Options options;
+  options.wait_for_pods_ready.timeout = minutes(5);
+  options.wait_for_pods_ready.backoff_limit_count = 1;
+  Harness world(options);
+  Setup(world);
+  world.Create(Job("a", "j", "lq", 2, "1"));
+  ASSERT_TRUE(world.Settle());
+  world.Advance(minutes(6));
+  EXPECT_EQ(world.Condition(world.OnlyWorkload("a"), "Evicted", "reason"), "PodsReadyTimeout");
+  StopJob(world, "j");
+  world.Settle();
+  EXPECT_EQ(world.OnlyWorkload("a")["status"]["requeueState"]["count"], 1);
+  world.Advance(minutes(2));
+  EXPECT_EQ(world.Condition(world.OnlyWorkload("a"), "Requeued", "reason"), "BackoffFinished");
+  EXPECT_EQ(world.Condition(world.OnlyWorkload("a"), "Admitted"), "True");
+  world.Advance(minutes(6));
+  StopJob(world, "j");
+  world.Advance(seconds(5));
+  EXPECT_EQ(world.OnlyWorkload("a")["spec"]["active"], false);
+  EXPECT_EQ(world.Condition(world.OnlyWorkload("a"), "Evicted", "reason"),
+            "DeactivatedDueToRequeuingLimitExceeded");
+}
+
+TEST(Controller, DrainsAStoppedQueueAndTakesUpAgain) {
+  Harness world;
+  Setup(world);
+  world.Create(Job("a", "j", "lq", 2, "1"));
+  ASSERT_TRUE(world.Settle());
+  const std::string path = "/apis/kueue.x-k8s.io/v1beta2/clusterqueues/cq";
+  world.Merge(path, {{"spec", {{"stopPolicy", "HoldAndDrain"}}}});
+  ASSERT_TRUE(world.Settle());
+  StopJob(world, "j");
+  world.Advance(seconds(3));
+  EXPECT_EQ(world.Condition(world.OnlyWorkload("a"), "Requeued", "reason"), "ClusterQueueStopped");
+  EXPECT_EQ(world.Condition(world.OnlyWorkload("a"), "Requeued"), "False");
+  EXPECT_EQ(world.Condition(world.OnlyWorkload("a"), "QuotaReserved"), "False");
+  world.Merge(path, {{"spec", {{"stopPolicy", "None"}}}});
+  world.Advance(seconds(3));
+  EXPECT_EQ(world.Condition(world.OnlyWorkload("a"), "Requeued", "reason"),
+            "ClusterQueueRestarted");
+  EXPECT_EQ(world.Condition(world.OnlyWorkload("a"), "Admitted"), "True");
+}
+
+TEST(Controller, FinishesTheWorkloadOfADeletedJob) {
+  Harness world;
+  Setup(world);
+  world.Create(Job("a", "j", "lq", 2, "1"));
+  ASSERT_TRUE(world.Settle());
+  world.Delete(kJobs + "j");
+  ASSERT_TRUE(world.Settle());
+  const Json workload = world.OnlyWorkload("a");
+  if (!workload.is_null()) {
+    EXPECT_EQ(world.Condition(workload, "Finished", "reason"), "OwnerNotFound");
+    EXPECT_TRUE(workload["metadata"].value("finalizers", Json::array()).empty());
+  }
+}
+
+}  // namespace
+}  // namespace muster::scheduler
