@@ -256,8 +256,8 @@ void CheckFlavors(const Inventory& inventory, Findings& findings) {
                     ": no node has its labels, so it counts as Elastic and quota alone decides");
     }
   }
-  for (const std::string& node : capacity.DoubleOfferedNodes()) {
-    findings.Wrong("node " + node +
+  for (const auto& offer : capacity.DoubleOfferedNodes()) {
+    findings.Wrong("node " + offer.node +
                    " offers the same hardware through a device plugin and a DRA driver: one device could be handed out "
                    "twice; its plugin count is not used");
   }

@@ -107,8 +107,7 @@ struct Timeline::PodState {
 };
 
 Timeline::Timeline(ApiServer& server, TimePoint start)
-    : server_(server),
-      start_(start),
+    : start_(start),
       workloads_(WatchAll(server, api::Kind::kWorkload, start)),
       pods_(WatchAll(server, api::Kind::kPod, start)) {}
 

@@ -64,7 +64,6 @@ class Timeline {
   [[nodiscard]] TimelineEvent Make(std::string_view event, const Gang& gang, TimePoint now) const;
   void Queued(Gang& gang, TimePoint now);
 
-  ApiServer& server_;
   TimePoint start_;
   std::unique_ptr<WatchStream> workloads_;
   std::unique_ptr<WatchStream> pods_;

@@ -126,10 +126,10 @@ void CheckUsage(const std::string& where, const Json& got, const Json& wanted) {
 
 bool IsObject(const Json& object, const Json& wanted) {
   const Json& meta = object.at("metadata");
-  return object.value("kind", "") == wanted.value("kind", "") &&
-         (!wanted.contains("namespace") || meta.value("namespace", "") == wanted["namespace"]) &&
-         (!wanted.contains("name") || meta.value("name", "") == wanted["name"]) &&
-         (!wanted.contains("apiVersion") || object.value("apiVersion", "") == wanted["apiVersion"]);
+  const auto same = [&](const Json& from, const char* key) {
+    return !wanted.contains(key) || from.value(key, "") == wanted.value(key, "");
+  };
+  return same(object, "kind") && same(object, "apiVersion") && same(meta, "namespace") && same(meta, "name");
 }
 
 void CheckObjects(const Json& report, const Json& expect) {
