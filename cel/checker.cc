@@ -119,6 +119,7 @@ class Checker {
   std::expected<Checked, SourceError> Run(Node& root) {
     Visit(root);
     if (!failed_) {
+      CheckLiterals(root);
       const Type type = Substitute(root.type, true);
       if (!IsDyn(env_.result) && !IsDyn(type) && !Exactly(type, env_.result)) {
         Error(root, "must evaluate to " + env_.result->ToString() + ", not " + type->ToString());
@@ -340,19 +341,123 @@ class Checker {
     }
   }
 
-  // The common type of a literal's elements. Mixed literals are refused, as in the Kubernetes
-  // environments.
-  Type Joined(const Node& node, const Type& previous, const Type& current) {
+  // The common type of a literal's elements: dyn when they are mixed, which CheckLiterals refuses
+  // later, where it matters.
+  Type Joined(const Type& previous, const Type& current) {
     if (previous == nullptr) {
       return current;
     }
-    if (Assignable(previous, current)) {
-      return MostGeneral(previous, current);
+    return Assignable(previous, current) ? MostGeneral(previous, current) : DynType();
+  }
+
+  // The type a literal's element has in the end; what stays open is dyn.
+  Type Settled(const Node& node, bool optional) {
+    const Type type = Substitute(node.type, true);
+    return optional && type->kind == TypeKind::kOptional ? type->params[0] : type;
+  }
+
+  void ExpectSame(const Node& node, Type& first, const Type& type) {
+    if (first == nullptr) {
+      first = type;
+    } else if (!Exactly(first, type)) {
+      Error(node, "expected type '" + first->ToString() + "' but found '" + type->ToString() + "'");
     }
-    Error(node,
-          "expected type '" + Substitute(previous, true)->ToString() + "' but found '" +
-              Substitute(current, true)->ToString() + "'");
-    return ErrorType();
+  }
+
+  // Literals must not mix types, but for the arguments of format().
+  void CheckLiterals(const Node& node) {
+    if (node.kind == Node::Kind::kCall && node.name == "format") {
+      CheckFormat(node);
+      return;
+    }
+    if (node.kind == Node::Kind::kList) {
+      Type first;
+      for (std::size_t i = 0; i < node.children.size(); ++i) {
+        ExpectSame(*node.children[i], first, Settled(*node.children[i], node.flags[i]));
+      }
+    }
+    if (node.kind == Node::Kind::kMap) {
+      Type key;
+      Type value;
+      for (std::size_t i = 0; i + 1 < node.children.size(); i += 2) {
+        ExpectSame(*node.children[i], key, Settled(*node.children[i], false));
+        ExpectSame(*node.children[i + 1], value, Settled(*node.children[i + 1], node.flags[i / 2]));
+      }
+    }
+    for (const NodePtr& child : node.children) {
+      CheckLiterals(*child);
+    }
+  }
+
+  // A constant format with a literal list of arguments is checked here: the clauses, their number,
+  // and the types as far as they are known.
+  void CheckFormat(const Node& node) {
+    if (node.children.size() != 2 || node.children[0]->kind != Node::Kind::kConst ||
+        node.children[1]->kind != Node::Kind::kList) {
+      return;
+    }
+    const std::string_view text = node.children[0]->value.string_value();
+    const std::vector<NodePtr>& args = node.children[1]->children;
+    std::size_t used = 0;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      if (text[i] != '%') {
+        continue;
+      }
+      if (++i < text.size() && text[i] == '%') {
+        continue;
+      }
+      if (i < text.size() && text[i] == '.') {
+        do {
+          ++i;
+        } while (i < text.size() && text[i] >= '0' && text[i] <= '9');
+      }
+      if (i >= text.size()) {
+        Error(node, "unexpected end of string");
+        return;
+      }
+      if (used >= args.size()) {
+        Error(node, "index " + std::to_string(used) + " out of range");
+        return;
+      }
+      const Type type = Substitute(args[used]->type, true);
+      ++used;
+      if (!FormatAccepts(text[i], *type)) {
+        Error(node,
+              std::string("formatting clause %") + text[i] + " cannot be used on " +
+                  type->ToString());
+        return;
+      }
+    }
+    if (used < args.size()) {
+      Error(node,
+            "too many arguments supplied to string.format (expected " + std::to_string(used) +
+                ", got " + std::to_string(args.size()) + ")");
+    }
+  }
+
+  static bool FormatAccepts(char verb, const TypeData& type) {
+    const TypeKind kind = type.kind;
+    const bool dyn = kind == TypeKind::kDyn;
+    const bool whole = dyn || kind == TypeKind::kInt || kind == TypeKind::kUint;
+    const bool text = kind == TypeKind::kString || kind == TypeKind::kBytes;
+    switch (verb) {
+      case 's':
+        return kind != TypeKind::kOpaque && kind != TypeKind::kObject &&
+               kind != TypeKind::kOptional;
+      case 'd':
+      case 'o':
+        return whole;
+      case 'f':
+      case 'e':
+        return dyn || kind == TypeKind::kDouble;
+      case 'b':
+        return whole || kind == TypeKind::kBool;
+      case 'x':
+      case 'X':
+        return whole || text;
+      default:
+        return false;
+    }
   }
 
   void Visit(Node& node) {
@@ -412,7 +517,7 @@ class Checker {
         Type element;
         for (std::size_t i = 0; i < node.children.size(); ++i) {
           Visit(*node.children[i]);
-          element = Joined(*node.children[i], element, Unwrapped(*node.children[i], node.flags[i]));
+          element = Joined(element, Unwrapped(*node.children[i], node.flags[i]));
         }
         return ListType(element == nullptr ? Fresh() : element);
       }
@@ -422,9 +527,8 @@ class Checker {
         for (std::size_t i = 0; i + 1 < node.children.size(); i += 2) {
           Visit(*node.children[i]);
           Visit(*node.children[i + 1]);
-          key = Joined(*node.children[i], key, node.children[i]->type);
-          value = Joined(
-              *node.children[i + 1], value, Unwrapped(*node.children[i + 1], node.flags[i / 2]));
+          key = Joined(key, node.children[i]->type);
+          value = Joined(value, Unwrapped(*node.children[i + 1], node.flags[i / 2]));
         }
         return MapType(key == nullptr ? Fresh() : key, value == nullptr ? Fresh() : value);
       }

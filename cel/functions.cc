@@ -145,10 +145,6 @@ Type FindTypeName(std::string_view name) {
       {"optional_type", OptionalType(DynType())},
       {"google.protobuf.Timestamp", TimestampType()},
       {"google.protobuf.Duration", DurationType()},
-      {"kubernetes.Quantity", QuantityType()},
-      {"kubernetes.Semver", SemverType()},
-      {"kubernetes.URL", OpaqueType("kubernetes.URL")},
-      {"kubernetes.NamedFormat", OpaqueType("kubernetes.NamedFormat")},
       {"net.IP", OpaqueType("net.IP")},
       {"net.CIDR", OpaqueType("net.CIDR")},
   };

@@ -114,7 +114,7 @@ class Lexer {
       const char c = text_[i];
       if ((c == 'r' || c == 'R') && !raw) {
         raw = true;
-      } else if ((c == 'b' || c == 'B') && !bytes) {
+      } else if ((c == 'b' || c == 'B') && !bytes && !raw) {
         bytes = true;
       } else {
         break;

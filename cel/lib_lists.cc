@@ -43,11 +43,19 @@ Result<int> OrderOf(const Value& a, const Value& b) {
   return *order;
 }
 
+bool IsOrdered(const Value& value) {
+  return CompareValues(value, value).has_value() || value.is(Kind::kDouble);
+}
+
+// Elements without an order between them (which a checked expression has only in lists of dyn)
+// count as equal, as upstream.
 Result<Value> IsSorted(const Call& call) {
   const std::vector<Value> items = Items(call, 0);
-  for (std::size_t i = 1; i < items.size(); ++i) {
-    MUSTER_ASSIGN_OR_RETURN(const int order, OrderOf(items[i - 1], items[i]));
-    if (order > 0) {
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (!IsOrdered(items[i])) {
+      return NoSuchOverload();
+    }
+    if (i > 0 && CompareValues(items[i - 1], items[i]).value_or(0) > 0) {
       return Value::Bool(false);
     }
   }
@@ -60,9 +68,11 @@ Result<Value> Extreme(const Call& call, int wanted, std::string_view name) {
     return Fail(std::string(name) + " called on empty list");
   }
   std::size_t best = 0;
-  for (std::size_t i = 1; i < items.size(); ++i) {
-    MUSTER_ASSIGN_OR_RETURN(const int order, OrderOf(items[i], items[best]));
-    if (order == wanted) {
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (!IsOrdered(items[i])) {
+      return NoSuchOverload();
+    }
+    if (CompareValues(items[i], items[best]) == wanted) {
       best = i;
     }
   }
@@ -254,6 +264,9 @@ Result<Value> SortBy(const Call& call) {
 
 Result<Value> Range(const Call& call) {
   const std::int64_t count = call.args[0].int_value();
+  if (count < 0) {
+    return Fail("lists.range: size must be non-negative, got " + std::to_string(count));
+  }
   call.Charge(std::max<std::int64_t>(count, 0));
   std::vector<Value> out;
   if (!call.exhausted()) {

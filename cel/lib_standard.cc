@@ -250,6 +250,21 @@ Result<Value> Negate(const Call& call) {
 }
 
 Result<Value> EqualTo(const Call& call, bool wanted) {
+  const Value& left = call.args[0];
+  const bool library_type =
+      left.is(Kind::kQuantity) || left.is(Kind::kSemver) || left.is(Kind::kOpaque);
+  if (library_type) {
+    call.Charge(1);
+    // Library types refuse to be compared with anything else, but only from the left, and != takes the refusal for an answer.
+    if (left.TypeName() != call.args[1].TypeName()) {
+      if (wanted) {
+        return NoSuchOverload();
+      }
+      return Value::Bool(true);
+    }
+    std::int64_t steps = 1;
+    return Value::Bool(EqualBounded(left, call.args[1], steps) == wanted);
+  }
   const std::int64_t size = std::min(SizeOf(call.args[0]), SizeOf(call.args[1]));
   call.Charge((size + 9) / 10);
   // Work beyond what the cost model sees (nested values) is charged at a tenth, too.

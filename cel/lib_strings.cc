@@ -383,57 +383,145 @@ Result<Value> FindAll(const Call& call) {
 
 // ---- format() ----
 
-// How %s writes a value.
-Status AppendPlain(std::string& out, const Value& value, const Call& call, int depth) {
+std::string FixedPoint(double number, int precision) {
+  std::string buffer(512 + static_cast<std::size_t>(precision), '\0');
+  const auto result = std::to_chars(
+      buffer.data(), buffer.data() + buffer.size(), number, std::chars_format::fixed, precision);
+  buffer.resize(static_cast<std::size_t>(result.ptr - buffer.data()));
+  return buffer;
+}
+
+// Thousands apart, as the English locale of upstream writes %f.
+std::string Grouped(std::string text) {
+  const std::size_t sign = text.starts_with("-") ? 1 : 0;
+  std::size_t at = std::min(text.find('.'), text.size());
+  while (at > sign + 3) {
+    at -= 3;
+    text.insert(at, ",");
+  }
+  return text;
+}
+
+// 1.5 x 10 to the power of 3 with raised digits, as the English locale writes %e.
+std::string Scientific(double number, int precision) {
+  std::string buffer(64 + static_cast<std::size_t>(precision), '\0');
+  const auto result = std::to_chars(buffer.data(),
+                                    buffer.data() + buffer.size(),
+                                    number,
+                                    std::chars_format::scientific,
+                                    precision);
+  buffer.resize(static_cast<std::size_t>(result.ptr - buffer.data()));
+  const std::size_t e = buffer.find('e');
+  static constexpr const char* kRaised[] = {"⁰", "¹", "²", "³", "⁴", "⁵", "⁶", "⁷", "⁸", "⁹"};
+  std::string out = buffer.substr(0, e) + "\u202f×\u202f10";
+  for (const char c : buffer.substr(e + 1)) {
+    if (c == '-') {
+      out += "⁻";
+    } else if (c >= '0' && c <= '9') {
+      out += kRaised[c - '0'];
+    }
+  }
+  return out;
+}
+
+void AppendQuoted(std::string& out, std::string_view text) {
+  out.push_back('"');
+  for (const char c : text) {
+    switch (c) {
+      case '\n':
+        out += "\\n";
+        break;
+      case '\t':
+        out += "\\t";
+        break;
+      case '\r':
+        out += "\\r";
+        break;
+      case '"':
+      case '\\':
+        out.push_back('\\');
+        [[fallthrough]];
+      default:
+        out.push_back(c);
+    }
+  }
+  out.push_back('"');
+}
+
+// How %s writes a value; inside a list or map (`nested`) as a literal.
+Status AppendPlain(std::string& out, const Value& value, const Call& call, bool nested, int depth) {
   if (depth > 64 || call.exhausted()) {
     return Fail("value is nested too deeply to be formatted");
   }
+  call.Charge(1 + static_cast<std::int64_t>(
+                      value.is(Kind::kString) ? value.string_value().size() / 10 : 0));
   switch (value.kind()) {
     case Kind::kString:
+      if (nested) {
+        AppendQuoted(out, value.string_value());
+        return {};
+      }
+      out += value.string_value();
+      return {};
     case Kind::kBytes:
+      if (nested) {
+        out.push_back('b');
+        AppendQuoted(out, value.string_value());
+        return {};
+      }
+      if (!IsValidUtf8(value.string_value())) {
+        return Fail("invalid UTF-8 in bytes, cannot convert to string");
+      }
+      out += value.string_value();
+      return {};
     case Kind::kType:
       out += value.string_value();
-      break;
+      return {};
     case Kind::kBool:
       out += value.bool_value() ? "true" : "false";
-      break;
+      return {};
     case Kind::kNull:
       out += "null";
-      break;
+      return {};
     case Kind::kInt:
       out += std::to_string(value.int_value());
-      break;
+      return {};
     case Kind::kUint:
       out += std::to_string(value.uint_value());
-      break;
-    case Kind::kDouble: {
-      const double number = value.double_value();
-      out += std::isnan(number)   ? "NaN"
-             : std::isinf(number) ? (number < 0 ? "-Infinity" : "Infinity")
-                                  : FormatDouble(number);
-      break;
-    }
+      return {};
+    case Kind::kDouble:
+      if (nested && std::isfinite(value.double_value())) {
+        out += FixedPoint(value.double_value(), 6);
+      } else if (nested) {
+        AppendQuoted(out, FormatDouble(value.double_value()));
+      } else {
+        out += FormatDouble(value.double_value());
+      }
+      return {};
     case Kind::kDuration:
-      out += FormatSeconds(value.duration_value());
-      break;
-    case Kind::kTimestamp:
-      out += FormatTimestamp(value.timestamp_seconds(), value.timestamp_nanos());
-      break;
+      out += nested ? "duration(\"" + FormatSeconds(value.duration_value()) + "\")"
+                    : FormatSeconds(value.duration_value());
+      return {};
+    case Kind::kTimestamp: {
+      const std::string text = FormatTimestamp(value.timestamp_seconds(), value.timestamp_nanos());
+      out += nested ? "timestamp(\"" + text + "\")" : text;
+      return {};
+    }
     case Kind::kList: {
       out.push_back('[');
       const std::size_t size = value.size();
       for (std::size_t i = 0; i < size; ++i) {
         out += i == 0 ? "" : ", ";
-        MUSTER_RETURN_IF_ERROR(AppendPlain(out, value.At(i), call, depth + 1));
+        MUSTER_RETURN_IF_ERROR(AppendPlain(out, value.At(i), call, true, depth + 1));
       }
       out.push_back(']');
-      break;
+      return {};
     }
     case Kind::kMap: {
       std::vector<std::pair<std::string, Value>> entries;
       for (const Value& key : value.Keys()) {
         std::string name;
-        MUSTER_RETURN_IF_ERROR(AppendPlain(name, key, call, depth + 1));
+        MUSTER_RETURN_IF_ERROR(AppendPlain(name, key, call, true, depth + 1));
         MUSTER_ASSIGN_OR_RETURN(const auto found, value.Find(key));
         entries.emplace_back(std::move(name), found.value_or(Value()));
       }
@@ -443,25 +531,23 @@ Status AppendPlain(std::string& out, const Value& value, const Call& call, int d
       for (const auto& [name, entry] : entries) {
         out += first ? "" : ", ";
         first = false;
-        out += name + ": ";
-        MUSTER_RETURN_IF_ERROR(AppendPlain(out, entry, call, depth + 1));
+        out += name + ":";
+        MUSTER_RETURN_IF_ERROR(AppendPlain(out, entry, call, true, depth + 1));
       }
       out.push_back('}');
-      break;
+      return {};
     }
     case Kind::kObject:
     case Kind::kOptional:
     case Kind::kQuantity:
     case Kind::kSemver:
     case Kind::kOpaque:
-      return Fail(
-          "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, "
-          "types, durations, and timestamps, was given " +
-          std::string(value.TypeName()));
+      break;
   }
-  call.Charge(1 + static_cast<std::int64_t>(
-                      value.is(Kind::kString) ? value.string_value().size() / 10 : 0));
-  return {};
+  return Fail(
+      "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, "
+      "durations, and timestamps, was given " +
+      std::string(value.TypeName()));
 }
 
 std::string InBase(std::uint64_t value, unsigned base, bool upper) {
@@ -486,7 +572,7 @@ Result<std::string> FormatVerb(char verb, int precision, const Value& value, con
   switch (verb) {
     case 's': {
       std::string out;
-      MUSTER_RETURN_IF_ERROR(AppendPlain(out, value, call, 0));
+      MUSTER_RETURN_IF_ERROR(AppendPlain(out, value, call, false, 0));
       return out;
     }
     case 'd':
@@ -496,37 +582,17 @@ Result<std::string> FormatVerb(char verb, int precision, const Value& value, con
       if (value.is(Kind::kUint)) {
         return std::to_string(value.uint_value());
       }
-      if (value.is(Kind::kDouble) && !std::isfinite(value.double_value())) {
-        return std::isnan(value.double_value()) ? "NaN"
-               : value.double_value() < 0       ? "-Infinity"
-                                                : "Infinity";
-      }
       break;
     case 'f':
-    case 'e': {
-      double number = 0;
-      if (value.is(Kind::kDouble)) {
-        number = value.double_value();
-      } else if (value.is(Kind::kInt)) {
-        number = static_cast<double>(value.int_value());
-      } else if (value.is(Kind::kUint)) {
-        number = static_cast<double>(value.uint_value());
-      } else {
+    case 'e':
+      if (!value.is(Kind::kDouble)) {
         break;
       }
-      if (!std::isfinite(number)) {
-        return std::isnan(number) ? "NaN" : number < 0 ? "-Infinity" : "Infinity";
+      if (!std::isfinite(value.double_value())) {
+        return std::isnan(value.double_value()) ? "NaN" : (value.double_value() < 0 ? "-∞" : "∞");
       }
-      std::string buffer(512 + static_cast<std::size_t>(precision), '\0');
-      const auto result =
-          std::to_chars(buffer.data(),
-                        buffer.data() + buffer.size(),
-                        number,
-                        verb == 'f' ? std::chars_format::fixed : std::chars_format::scientific,
-                        precision);
-      buffer.resize(static_cast<std::size_t>(result.ptr - buffer.data()));
-      return buffer;
-    }
+      return verb == 'f' ? Grouped(FixedPoint(value.double_value(), precision))
+                         : Scientific(value.double_value(), precision);
     case 'b':
       if (value.is(Kind::kBool)) {
         return value.bool_value() ? "1" : "0";

@@ -543,7 +543,6 @@ class Parser {
         {"all", 2, Macro::kAll, 1, false},
         {"exists", 2, Macro::kExists, 1, false},
         {"exists_one", 2, Macro::kExistsOne, 1, false},
-        {"existsOne", 2, Macro::kExistsOne, 1, false},
         {"map", 2, Macro::kMap, 1, false},
         {"map", 3, Macro::kMap, 1, true},
         {"filter", 2, Macro::kFilter, 1, false},

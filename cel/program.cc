@@ -118,7 +118,7 @@ class Evaluator {
     }
     auto found = target.Find(Value::BorrowedString(node.name));
     if (node.test_only) {
-      return Value::Bool(!found.has_value() || found->has_value());
+      return Value::Bool(!found.has_value() || found->has_value() || target.Default().has_value());
     }
     if (!found) {
       return std::unexpected(std::move(found).error());
@@ -616,6 +616,43 @@ class Evaluator {
   std::vector<Result<Value>> locals_;
 };
 
+bool IsConversion(std::string_view name) {
+  static constexpr std::string_view kConversions[] = {
+      "bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"};
+  return std::ranges::find(kConversions, name) != std::end(kConversions);
+}
+
+// Computes literals of constants and conversions of constants once. A conversion that fails is a
+// mistake that no input can mend.
+std::optional<SourceError> Fold(Node& node) {
+  bool constant = true;
+  for (const NodePtr& child : node.children) {
+    if (std::optional<SourceError> error = Fold(*child)) {
+      return error;
+    }
+    constant = constant && child->kind == Node::Kind::kConst;
+  }
+  const bool literal = (node.kind == Node::Kind::kList || node.kind == Node::Kind::kMap) &&
+                       std::ranges::find(node.flags, true) == node.flags.end();
+  const bool conversion = node.kind == Node::Kind::kCall && !node.member &&
+                          node.children.size() == 1 && IsConversion(node.name);
+  if (!constant || (!literal && !conversion)) {
+    return std::nullopt;
+  }
+  const MapActivation nothing;
+  std::int64_t budget = kPerCallBudget;
+  Result<Value> value = Evaluator(nothing, budget, 0).Eval(node);
+  if (!value) {
+    return conversion ? std::optional<SourceError>(SourceError{
+                            .offset = node.offset, .message = std::move(value).error().message})
+                      : std::nullopt;
+  }
+  node.kind = Node::Kind::kConst;
+  node.value = *std::move(value);
+  node.children.clear();
+  return std::nullopt;
+}
+
 std::string Located(std::string_view text, const SourceError& error) {
   const std::size_t offset = std::min<std::size_t>(error.offset, text.size());
   std::size_t line = 1;
@@ -699,6 +736,9 @@ Result<Program> Program::Compile(std::string_view text, const Env& env) {
   auto checked = Check(**root, env);
   if (!checked) {
     return Fail(Located(text, checked.error()));
+  }
+  if (const std::optional<SourceError> error = Fold(**root)) {
+    return Fail(Located(text, *error));
   }
   Program program;
   program.root_ = std::shared_ptr<const Node>(std::move(*root));

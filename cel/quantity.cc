@@ -71,9 +71,7 @@ Result<Quantity> Quantity::Parse(std::string_view text) {
   std::string_view integer = rest.substr(0, integer_digits);
   rest.remove_prefix(integer_digits);
   std::string_view fraction;
-  bool dot = false;
   if (!rest.empty() && rest[0] == '.') {
-    dot = true;
     rest.remove_prefix(1);
     std::size_t fraction_digits = 0;
     while (fraction_digits < rest.size() && IsDigit(rest[fraction_digits])) {
@@ -82,10 +80,8 @@ Result<Quantity> Quantity::Parse(std::string_view text) {
     fraction = rest.substr(0, fraction_digits);
     rest.remove_prefix(fraction_digits);
   }
-  if (integer.empty() && fraction.empty() && (!dot || text.size() != 1)) {
-    return std::unexpected(FormatError());
-  }
-  if (integer.empty() && fraction.empty()) {
+  // Digits may be missing altogether: upstream reads "." and "Ki" as zero.
+  if (text.empty()) {
     return std::unexpected(FormatError());
   }
   int base = 10;
@@ -122,7 +118,7 @@ Result<Quantity> Quantity::Parse(std::string_view text) {
   while (!integer.empty() && integer[0] == '0') {
     integer.remove_prefix(1);
   }
-  const std::size_t written_digits = integer.size() + fraction.size();
+  const std::size_t written_digits = std::max<std::size_t>(integer.size(), 1) + fraction.size();
 
   // value = digits * 10^ten * 2^two nano units. Digits beyond what 128 bits hold only matter for
   // rounding up.
@@ -171,7 +167,7 @@ Result<Quantity> Quantity::Parse(std::string_view text) {
   if (base == 10) {
     fast = written_digits <= 18;
   } else {
-    const int precision = 15 - static_cast<int>(std::min<std::size_t>(integer.size(), 1000)) -
+    const int precision = 15 - static_cast<int>(std::clamp<std::size_t>(integer.size(), 1, 1000)) -
                           static_cast<int>(static_cast<float>(exponent) * 3 / 10) - 1;
     fast = fraction.empty() && precision >= 0;
   }

@@ -34,35 +34,39 @@ Result<std::uint64_t> ParseNumber(std::string_view text, std::string_view what) 
   return value;
 }
 
-// Fills what the strict form wants: no leading v, three numbers, no leading zeros.
-std::string Normalize(std::string_view text) {
+// Fills what the strict form wants: no leading v, three numbers, no leading zeros. The text is cut
+// at its first two dots, whatever they belong to; so a shortened version cannot have a pre-release.
+Result<std::string> Normalize(std::string_view text) {
   if (!text.empty() && text[0] == 'v') {
     text.remove_prefix(1);
   }
-  const std::size_t tail_at = text.find_first_of("-+");
-  const std::string_view tail = tail_at == std::string_view::npos ? "" : text.substr(tail_at);
-  std::string_view numbers = text.substr(0, tail_at);
   std::vector<std::string> parts;
-  // At most two dots separate numbers; the rest stays with the third, where it is refused.
   while (parts.size() < 2) {
-    const std::size_t dot = numbers.find('.');
+    const std::size_t dot = text.find('.');
     if (dot == std::string_view::npos) {
       break;
     }
-    parts.emplace_back(numbers.substr(0, dot));
-    numbers.remove_prefix(dot + 1);
+    parts.emplace_back(text.substr(0, dot));
+    text.remove_prefix(dot + 1);
   }
-  parts.emplace_back(numbers);
-  std::string out;
-  for (std::size_t i = 0; i < 3; ++i) {
-    std::string part = i < parts.size() ? parts[i] : "0";
-    const std::size_t keep = part.find_first_not_of('0');
+  parts.emplace_back(text);
+  if (parts.size() < 3 && parts.back().find_first_of("+-") != std::string::npos) {
+    return std::unexpected(
+        Error::Invalid("short version cannot contain PreRelease/Build meta data"));
+  }
+  for (std::string& part : parts) {
     if (part.size() > 1) {
-      part = keep == std::string::npos ? "0" : part.substr(keep);
+      const std::size_t zeros = std::min(part.find_first_not_of('0'), part.size());
+      part.erase(0, zeros);
+      if (part.empty() || part[0] < '0' || part[0] > '9') {
+        part.insert(part.begin(), '0');
+      }
     }
-    out += (i == 0 ? "" : ".") + part;
   }
-  return out + std::string(tail);
+  while (parts.size() < 3) {
+    parts.emplace_back("0");
+  }
+  return parts[0] + "." + parts[1] + "." + parts[2];
 }
 
 int CompareNumbers(std::uint64_t a, std::uint64_t b) {
@@ -88,7 +92,7 @@ int ComparePre(const std::string& a, const std::string& b) {
 Result<Semver> Semver::Parse(std::string_view text, bool normalize) {
   std::string normalized;
   if (normalize) {
-    normalized = Normalize(text);
+    MUSTER_ASSIGN_OR_RETURN(normalized, Normalize(text));
     text = normalized;
   }
   if (text.empty()) {

@@ -36,6 +36,8 @@ std::size_t HashKey(const Value& key) {
       return std::hash<std::uint64_t>()(key.uint_value());
     case Value::Kind::kString:
       return std::hash<std::string_view>()(key.string_value());
+    case Value::Kind::kDouble:
+      return std::hash<double>()(key.double_value());
     default:
       return 0;
   }
@@ -65,7 +67,7 @@ class EntriesMap final : public MapView {
     if (entries_.size() > kIndexAbove) {
       index_.reserve(entries_.size());
       for (std::size_t i = 0; i < entries_.size(); ++i) {
-        index_.emplace(HashKey(entries_[i].first), i);
+        index_.emplace(HashKey(CanonicalKey(entries_[i].first)), i);
       }
     }
   }
@@ -442,6 +444,8 @@ bool IsKey(const Value& value) {
     case Value::Kind::kBool:
     case Value::Kind::kInt:
     case Value::Kind::kUint:
+    case Value::Kind::kDouble:
+    case Value::Kind::kNull:
     case Value::Kind::kString:
       return true;
     default:
@@ -454,7 +458,7 @@ Value MapOfLastKeys(Value::Entries entries) {
   Value::Entries out;
   out.reserve(entries.size());
   for (auto& entry : entries) {
-    const std::size_t hash = HashKey(entry.first);
+    const std::size_t hash = HashKey(CanonicalKey(entry.first));
     bool replaced = false;
     const auto [begin, end] = seen.equal_range(hash);
     for (auto it = begin; it != end && !replaced; ++it) {
@@ -835,9 +839,9 @@ std::string FormatDouble(double value) {
     return value < 0 ? "-Inf" : "+Inf";
   }
   char buffer[64];
-  // Go's shortest 'g' switches to exponents below 1e-4 and from 1e21 on.
+  // Go's shortest 'g' writes an exponent below 1e-4 and from 1e6 on.
   const double magnitude = std::fabs(value);
-  const bool exponent = magnitude != 0 && (magnitude < 1e-4 || magnitude >= 1e21);
+  const bool exponent = magnitude != 0 && (magnitude < 1e-4 || magnitude >= 1e6);
   const auto result =
       std::to_chars(buffer,
                     buffer + sizeof(buffer),

@@ -26,7 +26,7 @@ class ListView {
 };
 
 // A map whose entries are made on demand. Find may fail: a lazily computed variable carries its own
-// error. Shape    Keys are bool, int, uint or string Values; Keys() gives all of them in a fixed
+// error. Shape    Keys are scalars, mostly strings; Keys() gives all of them in a fixed
 // order.
 class MapView {
  public:
@@ -34,8 +34,8 @@ class MapView {
   [[nodiscard]] virtual std::size_t Size() const = 0;
   [[nodiscard]] virtual Result<std::optional<Value>> Find(const Value& key) const = 0;
   [[nodiscard]] virtual std::vector<Value> Keys() const = 0;
-  // What selecting an absent key gives instead of "no such key"; `in` and has() still tell the
-  // truth.
+  // What selecting an absent key gives instead of "no such key"; has() believes in it, `in` does
+  // not.
   [[nodiscard]] virtual std::optional<Value> Default() const;
 };
 

@@ -18,8 +18,7 @@ namespace muster::cel {
 // compare across types.
 [[nodiscard]] std::optional<int> CompareValues(const Value& a, const Value& b);
 
-// Whether a value may be a key of a map: bool, int, uint, string, and whole doubles when looking
-// up.
+// Whether a value may be a key of a map: scalars, as upstream allows them.
 [[nodiscard]] bool IsKey(const Value& value);
 
 // A map of a literal: of equal keys the last one counts. Every key must be a key.
