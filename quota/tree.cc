@@ -20,19 +20,21 @@ std::optional<Row> Tree::FindRow(std::string_view flavor, std::string_view resou
 }
 
 Amount Tree::available(NodeIndex node, Row row) const {
-  const std::optional<NodeIndex> up = parent(node);
-  if (!up) {
-    return subtree(node, row) - usage(node, row);
+  // available(n) = own(n) + min(available(parent), cap(n)), unrolled from the leaf up so that depth costs no stack: the least of
+  // own(leaf) + ... + own(n) + cap(n) over all n, and of the same sum up to the root with what is left there.
+  Amount own;
+  Amount least = Amount::Unlimited();
+  while (const std::optional<NodeIndex> up = parent(node)) {
+    own += local_available(node, row);
+    if (const auto& limit = limits(node, row).borrowing) {
+      // What the node may still take from outside = what it shares itself, less what it already took, plus its limit.
+      const Amount used_from_parent = (usage(node, row) - local(node, row)).AtLeastZero();
+      const Amount shared = subtree(node, row) - local(node, row);
+      least = std::min(least, own + (shared - used_from_parent + *limit));
+    }
+    node = *up;
   }
-  Amount from_parent = available(*up, row);
-  if (const auto& limit = limits(node, row).borrowing) {
-    // What the node may still take from outside = what it shares itself, less what it already took,
-    // plus its limit.
-    const Amount used_from_parent = (usage(node, row) - local(node, row)).AtLeastZero();
-    const Amount shared = subtree(node, row) - local(node, row);
-    from_parent = std::min(from_parent, shared - used_from_parent + *limit);
-  }
-  return local_available(node, row) + from_parent;
+  return std::min(least, own + (subtree(node, row) - usage(node, row)));
 }
 
 Level Tree::LevelOf(NodeIndex queue, Row row, Amount amount) const {
