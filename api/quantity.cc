@@ -213,6 +213,7 @@ Result<Quantity> Quantity::Parse(std::string_view text) {
     ++at;
     fraction = take_digits();
   }
+  const bool digits = !whole.empty() || !fraction.empty();
   const std::size_t suffix_start = at;
   while (at < text.size() && std::string_view("eEinumkKMGTP").contains(text[at])) {
     ++at;
@@ -221,7 +222,7 @@ Result<Quantity> Quantity::Parse(std::string_view text) {
     ++at;
   }
   take_digits();
-  if (at != text.size()) {
+  if (at != text.size() || !digits) {
     return std::unexpected(Error::Invalid(std::string(kFormatWrong)));
   }
   const std::optional<Suffix> suffix = InterpretSuffix(text.substr(suffix_start));

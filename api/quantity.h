@@ -17,7 +17,9 @@ namespace muster::api {
 class Quantity {
  public:
   Quantity() = default;  // zero
-  // Errors   kInvalid: what Go refuses ("quantities must match the regular expression ...").
+  // Errors   kInvalid: what Go refuses ("quantities must match the regular expression ..."), and a
+  // suffix without any digit, which the
+  //          API's schemas refuse and Go takes for zero in some spellings.
   [[nodiscard]] static Result<Quantity> Parse(std::string_view text);
 
   // Canonical form, as Go prints it: "1500m", "1k", "100Gi", "0".

@@ -158,51 +158,81 @@ struct Scalar {
   enum class Type : std::uint8_t { kString, kBool, kInt, kFloat, kNull, kNotFinite };
   Type type = Type::kString;
   Json value;
+  // As the key of a mapping; nothing where kubectl refuses it.
+  std::optional<std::string> key;
 };
+
+// Shortest text of the nearest 32-bit float with the exponent form from 1e+06 on and below 1e-04:
+// what kubectl makes of such a key.
+std::string FloatKey(double value) {
+  char buffer[128];
+  const auto narrow = static_cast<float>(value);
+  const auto [end, error] =
+      std::to_chars(std::begin(buffer), std::end(buffer), narrow, std::chars_format::scientific);
+  if (error != std::errc{}) {
+    return {};
+  }
+  const std::string scientific(buffer, end);
+  const std::size_t e = scientific.find('e');
+  int exponent = 0;
+  const std::size_t digits = e + (scientific[e + 1] == '+' ? 2 : 1);
+  std::from_chars(scientific.data() + digits, scientific.data() + scientific.size(), exponent);
+  constexpr int kLeast = -4;
+  constexpr int kMost = 6;
+  if (exponent < kLeast || exponent >= kMost) {
+    return scientific;
+  }
+  const auto fixed =
+      std::to_chars(std::begin(buffer), std::end(buffer), narrow, std::chars_format::fixed);
+  return std::string(buffer, fixed.ptr);
+}
+
+std::optional<std::string> IntegerKey(const Json& value) {
+  constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+  if (value.is_number_unsigned() && value.get<std::uint64_t>() > kMost) {
+    return std::nullopt;
+  }
+  return value.dump();
+}
 
 // What a plain scalar means in YAML 1.1, without base-60 numbers.
 Scalar ResolvePlain(const std::string& text) {
   using Type = Scalar::Type;
   if (OneOf(text, {"", "~", "null", "Null", "NULL"})) {
-    return {Type::kNull, nullptr};
+    return {Type::kNull, nullptr, std::nullopt};
   }
   if (OneOf(text, {"y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"})) {
-    return {Type::kBool, true};
+    return {Type::kBool, true, "true"};
   }
   if (OneOf(text, {"n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"})) {
-    return {Type::kBool, false};
+    return {Type::kBool, false, "false"};
   }
-  if (OneOf(text,
-            {".nan",
-             ".NaN",
-             ".NAN",
-             ".inf",
-             ".Inf",
-             ".INF",
-             "+.inf",
-             "+.Inf",
-             "+.INF",
-             "-.inf",
-             "-.Inf",
-             "-.INF"})) {
-    return {Type::kNotFinite, nullptr};
+  if (OneOf(text, {".nan", ".NaN", ".NAN"})) {
+    return {Type::kNotFinite, nullptr, ".nan"};
+  }
+  if (OneOf(text, {".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF"})) {
+    return {Type::kNotFinite, nullptr, ".inf"};
+  }
+  if (OneOf(text, {"-.inf", "-.Inf", "-.INF"})) {
+    return {Type::kNotFinite, nullptr, "-.inf"};
   }
   const char first = text.front();
   if (first == '.') {
     if (const auto value = ParseFloat(text)) {
-      return {Type::kFloat, NumberValue(*value)};
+      return {Type::kFloat, NumberValue(*value), FloatKey(*value)};
     }
   } else if (IsDigit(first) || first == '+' || first == '-') {
     std::string plain = text;
     std::erase(plain, '_');
     if (auto value = ParseInteger(plain)) {
-      return {Type::kInt, *std::move(value)};
+      auto key = IntegerKey(*value);
+      return {Type::kInt, *std::move(value), std::move(key)};
     }
     if (const auto value = ParseFloat(plain)) {
-      return {Type::kFloat, NumberValue(*value)};
+      return {Type::kFloat, NumberValue(*value), FloatKey(*value)};
     }
   }
-  return {Type::kString, text};
+  return {Type::kString, text, text};
 }
 
 struct Event {
@@ -213,20 +243,26 @@ struct Event {
   ~Event() { yaml_event_delete(&raw); }
 };
 
+struct Node {
+  Json value;
+  std::optional<std::string> key = std::nullopt;  // the scalar as the key of a mapping
+  std::size_t values = 1;
+  std::size_t levels = 0;
+  bool merge_key = false;   // a plain "<<"
+  bool not_finite = false;  // a key at most
+};
+
 struct Anchor {
   bool complete =
       false;  // false while the value is being read: an alias inside it would contain itself
-  Json value;
-  std::size_t values = 0;
-  std::size_t levels = 0;
+  Node node;
 };
 
-struct Node {
-  Json value;
-  std::size_t values = 1;
-  std::size_t levels = 0;
-  bool merge_key = false;  // a plain "<<"
-};
+Node TextNode(std::string text) {
+  Node out{.value = text};
+  out.key = std::move(text);
+  return out;
+}
 
 class Reader {
  public:
@@ -263,7 +299,7 @@ class Reader {
       Event first;
       MUSTER_RETURN_IF_ERROR(Next(first));
       const int line = LineOf(first.raw.start_mark);
-      Result<Node> node = ReadNode(first, 0);
+      Result<Node> node = ReadValue(first, 0);
       if (!node) {
         return std::unexpected(std::move(node).error());
       }
@@ -314,6 +350,16 @@ class Reader {
     return {};
   }
 
+  // A node that ends up in the JSON, other than as a key.
+  Result<Node> ReadValue(const Event& event, std::size_t depth) {
+    Result<Node> node = ReadNode(event, depth);
+    if (node && node->not_finite) {
+      return std::unexpected(
+          ErrorAt(LineOf(event.raw.start_mark), "'" + *node->key + "' cannot be written as JSON"));
+    }
+    return node;
+  }
+
   Result<Node> ReadNode(const Event& event, std::size_t depth) {
     const int line = LineOf(event.raw.start_mark);
     if (depth > kMostLevels) {
@@ -361,10 +407,7 @@ class Reader {
 
   Node Keep(const std::string& anchor, Node node) {
     if (!anchor.empty()) {
-      anchors_.insert_or_assign(
-          anchor,
-          Anchor{
-              .complete = true, .value = node.value, .values = node.values, .levels = node.levels});
+      anchors_.insert_or_assign(anchor, Anchor{.complete = true, .node = node});
     }
     return node;
   }
@@ -380,16 +423,18 @@ class Reader {
     if (!anchor.complete) {
       return std::unexpected(ErrorAt(line, "the value of anchor '" + name + "' contains itself"));
     }
-    aliased_ += anchor.values;
+    aliased_ += anchor.node.values;
     if (aliased_ > kMostAliased) {
       return std::unexpected(ErrorAt(line, "the document contains excessive aliasing"));
     }
-    if (depth + anchor.levels > kMostLevels) {
+    if (depth + anchor.node.levels > kMostLevels) {
       return std::unexpected(
           ErrorAt(line, "nested more than " + std::to_string(kMostLevels) + " levels deep"));
     }
-    MUSTER_RETURN_IF_ERROR(Grow(anchor.values, line));
-    return Node{.value = anchor.value, .values = anchor.values, .levels = anchor.levels};
+    MUSTER_RETURN_IF_ERROR(Grow(anchor.node.values, line));
+    Node out = anchor.node;
+    out.merge_key = false;
+    return out;
   }
 
   Result<Node> ReadScalar(const Event& event) {
@@ -400,13 +445,13 @@ class Reader {
     if (tag.starts_with(kTagPrefix)) {
       tag.erase(0, kTagPrefix.size());
     } else if (!tag.empty()) {
-      return Node{.value = std::move(text)};  // an application's tag says nothing about JSON
+      return TextNode(std::move(text));  // an application's tag says nothing about JSON
     }
     if (tag.empty() && scalar.plain_implicit == 0) {
-      return Node{.value = std::move(text)};  // quoted or a block
+      return TextNode(std::move(text));  // quoted or a block
     }
     if (tag == "str") {
-      return Node{.value = std::move(text)};
+      return TextNode(std::move(text));
     }
     if (tag == "binary") {
       std::string bytes;
@@ -414,25 +459,27 @@ class Reader {
       if (!Base64Decode(text, bytes)) {
         return std::unexpected(ErrorAt(line, "!!binary value contains invalid base64 data"));
       }
-      return Node{.value = std::move(bytes)};
+      return TextNode(std::move(bytes));
     }
     if ((tag.empty() || tag == "merge") && text == "<<") {
-      return Node{.value = std::move(text), .merge_key = true};
+      Node out = TextNode(std::move(text));
+      out.merge_key = true;
+      return out;
     }
     Scalar resolved = ResolvePlain(text);
     using Type = Scalar::Type;
-    if (resolved.type == Type::kNotFinite) {
-      return std::unexpected(ErrorAt(line, "'" + text + "' cannot be written as JSON"));
-    }
     const bool fits =
         tag.empty() || (tag == "bool" && resolved.type == Type::kBool) ||
         (tag == "int" && resolved.type == Type::kInt) ||
-        (tag == "float" && (resolved.type == Type::kFloat || resolved.type == Type::kInt)) ||
+        (tag == "float" && (resolved.type == Type::kFloat || resolved.type == Type::kInt ||
+                            resolved.type == Type::kNotFinite)) ||
         (tag == "null" && resolved.type == Type::kNull);
     if (!fits) {
       return std::unexpected(ErrorAt(line, "cannot read '" + text + "' as !!" + tag));
     }
-    return Node{.value = std::move(resolved.value)};
+    return Node{.value = std::move(resolved.value),
+                .key = std::move(resolved.key),
+                .not_finite = resolved.type == Type::kNotFinite};
   }
 
   Result<Node> ReadSequence(std::size_t depth) {
@@ -443,7 +490,7 @@ class Reader {
       if (event.raw.type == YAML_SEQUENCE_END_EVENT) {
         return out;
       }
-      MUSTER_ASSIGN_OR_RETURN(Node item, ReadNode(event, depth + 1));
+      MUSTER_ASSIGN_OR_RETURN(Node item, ReadValue(event, depth + 1));
       out.values += item.values;
       out.levels = std::max(out.levels, item.levels + 1);
       out.value.push_back(std::move(item.value));
@@ -462,19 +509,19 @@ class Reader {
       MUSTER_ASSIGN_OR_RETURN(const Node key, ReadNode(event, depth + 1));
       Event value_event;
       MUSTER_RETURN_IF_ERROR(Next(value_event));
-      MUSTER_ASSIGN_OR_RETURN(Node value, ReadNode(value_event, depth + 1));
+      MUSTER_ASSIGN_OR_RETURN(Node value, ReadValue(value_event, depth + 1));
       out.values += value.values + 1;
       if (key.merge_key) {
         MUSTER_RETURN_IF_ERROR(Merge(out.value, value.value, line));
         out.levels = std::max(out.levels, value.levels);
         continue;
       }
-      const std::optional<std::string> name = KeyText(key.value);
-      if (!name) {
-        return std::unexpected(ErrorAt(line, "a key of a mapping must be a scalar and not null"));
+      if (!key.key) {
+        return std::unexpected(
+            ErrorAt(line, "a key of a mapping must be a text, a boolean or a number"));
       }
       out.levels = std::max(out.levels, value.levels + 1);
-      out.value[*name] = std::move(value.value);
+      out.value[*key.key] = std::move(value.value);
     }
   }
 
@@ -503,25 +550,6 @@ class Reader {
           ErrorAt(line, "map merge requires a mapping or a list of mappings as the value"));
     }
     return {};
-  }
-
-  static std::optional<std::string> KeyText(const Json& key) {
-    if (key.is_string()) {
-      return key.get<std::string>();
-    }
-    if (key.is_boolean()) {
-      return key.get<bool>() ? "true" : "false";
-    }
-    if (key.is_number_integer()) {
-      return key.dump();
-    }
-    if (key.is_number_float()) {
-      char buffer[64];
-      const auto [end, error] = std::to_chars(
-          std::begin(buffer), std::end(buffer), static_cast<float>(key.get<double>()));
-      return error == std::errc{} ? std::optional(std::string(buffer, end)) : std::nullopt;
-    }
-    return std::nullopt;
   }
 
   std::string_view text_;
