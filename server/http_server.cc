@@ -11,6 +11,7 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/ip/v6_only.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/write.hpp>
@@ -89,14 +90,14 @@ std::string_view HttpRequest::query() const {
   return at == std::string::npos ? std::string_view() : std::string_view(target).substr(at + 1);
 }
 
-struct HttpServer::Impl : std::enable_shared_from_this<HttpServer::Impl> {
-  Impl(asio::io_context& io, Handler h, HttpServerOptions o)
+struct HttpServerState : std::enable_shared_from_this<HttpServerState> {
+  HttpServerState(asio::io_context& io, HttpServer::Handler h, HttpServerOptions o)
       : context(io), handler(std::move(h)), options(o), acceptor(io), retry(io) {}
 
   void Accept();
 
   asio::io_context& context;
-  Handler handler;
+  HttpServer::Handler handler;
   HttpServerOptions options;
   tcp::acceptor acceptor;
   asio::steady_timer retry;
@@ -108,7 +109,7 @@ struct HttpServer::Impl : std::enable_shared_from_this<HttpServer::Impl> {
 // again.
 class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
  public:
-  HttpConnection(tcp::socket socket, std::shared_ptr<HttpServer::Impl> server)
+  HttpConnection(tcp::socket socket, std::shared_ptr<HttpServerState> server)
       : socket_(std::move(socket)), deadline_(socket_.get_executor()), server_(std::move(server)) {
     ErrorCode error;
     const tcp::endpoint peer = socket_.remote_endpoint(error);
@@ -463,7 +464,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
 
   tcp::socket socket_;
   asio::steady_timer deadline_;
-  std::shared_ptr<HttpServer::Impl> server_;
+  std::shared_ptr<HttpServerState> server_;
   std::string remote_;
   boost::beast::flat_buffer buffer_;
   std::optional<http::request_parser<http::string_body>> parser_;
@@ -480,7 +481,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   bool closed_ = false;
 };
 
-void HttpServer::Impl::Accept() {
+void HttpServerState::Accept() {
   acceptor.async_accept([self = shared_from_this()](ErrorCode error, tcp::socket socket) {
     if (self->stopped || error == asio::error::operation_aborted) {
       return;
@@ -579,7 +580,7 @@ void Responder::OnClose(std::function<void()> fn) {
 }
 
 HttpServer::HttpServer(asio::io_context& context, Handler handler, HttpServerOptions options)
-    : impl_(std::make_shared<Impl>(context, std::move(handler), options)) {}
+    : impl_(std::make_shared<HttpServerState>(context, std::move(handler), options)) {}
 
 HttpServer::~HttpServer() {
   Stop();

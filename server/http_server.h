@@ -39,6 +39,7 @@ struct HttpResponse {
 };
 
 class HttpConnection;
+struct HttpServerState;
 
 // Answers one request: once with Send, or with Start, Write..., End as a stream.
 //
@@ -112,8 +113,7 @@ class HttpServer {
   [[nodiscard]] std::size_t connections() const;
 
  private:
-  struct Impl;
-  std::shared_ptr<Impl> impl_;
+  std::shared_ptr<HttpServerState> impl_;
 };
 
 // "host:port" and ":port" as the flags of `serve` write addresses; "0" switches off (port 0 and

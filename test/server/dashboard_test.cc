@@ -8,8 +8,8 @@
 namespace muster::server {
 namespace {
 
-using ::testing::HasSubstr;
 using nlohmann::json;
+using ::testing::HasSubstr;
 
 DashboardData Data() {
   DashboardData data{.title = "demo", .version = "1"};
@@ -17,12 +17,35 @@ DashboardData Data() {
                   .cohort = "lab",
                   .pending = 2,
                   .local_queues = {"foo/default", "bar/default"},
-                  .quota = {{.flavor = "f", .resource = "gpu", .nominal = 8, .reserved = 10, .borrowed = 2, .nominal_text = "8", .reserved_text = "10", .borrowed_text = "2"}}}};
+                  .quota = {{.flavor = "f",
+                             .resource = "gpu",
+                             .nominal = 8,
+                             .reserved = 10,
+                             .borrowed = 2,
+                             .nominal_text = "8",
+                             .reserved_text = "10",
+                             .borrowed_text = "2"}}}};
   // MO-02: one name in two namespaces; each is first in its LocalQueue.
-  data.pending = {{.ns = "foo", .name = "x", .cluster_queue = "a", .local_queue = "default", .position = 0, .local_position = 0, .reason = "NoQuota", .message = "needs \"7\", at most 6"},
-                  {.ns = "bar", .name = "y", .cluster_queue = "a", .local_queue = "default", .position = 1, .local_position = 0},
+  data.pending = {{.ns = "foo",
+                   .name = "x",
+                   .cluster_queue = "a",
+                   .local_queue = "default",
+                   .position = 0,
+                   .local_position = 0,
+                   .reason = "NoQuota",
+                   .message = "needs \"7\", at most 6"},
+                  {.ns = "bar",
+                   .name = "y",
+                   .cluster_queue = "a",
+                   .local_queue = "default",
+                   .position = 1,
+                   .local_position = 0},
                   {.ns = "bar", .name = "z", .cluster_queue = "b", .position = 0}};
-  data.running = {{.ns = "foo", .name = "r", .cluster_queue = "b", .since = TimePoint(std::chrono::seconds(60)), .nodes = {{.node = "n", .pods = 2, .devices = {"gpu-0", "gpu-1"}}}}};
+  data.running = {{.ns = "foo",
+                   .name = "r",
+                   .cluster_queue = "b",
+                   .since = TimePoint(std::chrono::seconds(60)),
+                   .nodes = {{.node = "n", .pods = 2, .devices = {"gpu-0", "gpu-1"}}}}};
   data.nodes = {{.name = "n", .group = "rack1", .total = 8, .used = 2}};
   data.events = {{.kind = "Admitted", .workload = "foo/r", .message = "</script>\x01"}};
   return data;
@@ -56,20 +79,31 @@ TEST(DashboardJson, PagesAndFilters) {
   EXPECT_EQ(out["pending"].size(), 1U);
   EXPECT_EQ(out["pendingTotal"], 1);
   EXPECT_EQ(out["runningTotal"], 1);
-  out = json::parse(DashboardJson(Data(), {.offset = std::numeric_limits<std::int64_t>::max(), .limit = Page::kMaxLimit}));
+  out = json::parse(DashboardJson(
+      Data(), {.offset = std::numeric_limits<std::int64_t>::max(), .limit = Page::kMaxLimit}));
   EXPECT_TRUE(out["pending"].empty());
 }
 
 // BI-05.
 TEST(ParsePage, RefusesOrCutsWhatWouldCostTooMuch) {
-  for (const char* bad : {"limit=-1", "limit=0", "limit=abc", "limit=", "limit", "limit=1e3", "limit=10&offset=-5", "offset=-99999999999999999999", "limit=1%00", "limit= 1"}) {
+  for (const char* bad : {"limit=-1",
+                          "limit=0",
+                          "limit=abc",
+                          "limit=",
+                          "limit",
+                          "limit=1e3",
+                          "limit=10&offset=-5",
+                          "offset=-99999999999999999999",
+                          "limit=1%00",
+                          "limit= 1"}) {
     const Result<Page> page = ParsePage(bad);
     ASSERT_FALSE(page) << bad;
     EXPECT_THAT(page.error().message, HasSubstr("expected an integer"));
   }
   EXPECT_EQ(ParsePage("limit=2147483648")->limit, Page::kMaxLimit);
   EXPECT_EQ(ParsePage("limit=99999999999999999999")->limit, Page::kMaxLimit);
-  EXPECT_EQ(ParsePage("offset=99999999999999999999")->offset, std::numeric_limits<std::int64_t>::max());
+  EXPECT_EQ(ParsePage("offset=99999999999999999999")->offset,
+            std::numeric_limits<std::int64_t>::max());
   EXPECT_EQ(ParsePage("")->limit, 500);
   EXPECT_EQ(ParsePage("queue=a%2Fb&x=y&&=&limit=7")->cluster_queue, "a/b");
   EXPECT_EQ(ParsePage("queue=a%2Fb&x=y&&=&limit=7")->limit, 7);
@@ -106,8 +140,10 @@ TEST(StaticFiles, ThePageNeedsNothingThatThePolicyForbids) {
     if (!file.name.ends_with(".html")) {
       continue;
     }
-    for (const char* inline_code : {"style=\"", "onclick", "onload", "javascript:", "<style", "http://", "https://"}) {
-      EXPECT_EQ(file.bytes.find(inline_code), std::string_view::npos) << file.name << ": " << inline_code;
+    for (const char* inline_code :
+         {"style=\"", "onclick", "onload", "javascript:", "<style", "http://", "https://"}) {
+      EXPECT_EQ(file.bytes.find(inline_code), std::string_view::npos)
+          << file.name << ": " << inline_code;
     }
   }
 }

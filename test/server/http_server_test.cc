@@ -1,15 +1,14 @@
 #include "server/http_server.h"
 
 #include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <sys/time.h>
-#include <unistd.h>
-
 #include <atomic>
 #include <future>
+#include <netinet/in.h>
 #include <optional>
+#include <sys/socket.h>
+#include <sys/time.h>
 #include <thread>
+#include <unistd.h>
 
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
@@ -64,10 +63,12 @@ class Running {
   std::thread thread_;
 };
 
-// A blocking client. Reads give up after ten seconds, so a broken server fails a test instead of hanging it.
+// A blocking client. Reads give up after ten seconds, so a broken server fails a test instead of
+// hanging it.
 class Client {
  public:
-  explicit Client(std::uint16_t port, int receive_buffer = 0) : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
+  explicit Client(std::uint16_t port, int receive_buffer = 0)
+      : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
     const timeval limit{.tv_sec = 10, .tv_usec = 0};
     setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     setsockopt(fd_, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
@@ -178,7 +179,8 @@ TEST(HttpServer, KeepsAConnectionForManyRequests) {
     EXPECT_THAT(response, EndsWith("GET /a?b=" + std::to_string(i) + " "));
     EXPECT_THAT(response, Not(HasSubstr("\r\nInjected")));
   }
-  ASSERT_TRUE(client.Send("POST / HTTP/1.1\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello"));
+  ASSERT_TRUE(
+      client.Send("POST / HTTP/1.1\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello"));
   EXPECT_THAT(client.ReadAll(), EndsWith("POST / hello"));
 }
 
@@ -210,9 +212,11 @@ TEST(HttpServer, TakesLargeAndChunkedBodies) {
   });
   Client client(running.port());
   const std::string body(9'000'000, 'x');
-  ASSERT_TRUE(client.Send("POST / HTTP/1.1\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body));
+  ASSERT_TRUE(client.Send("POST / HTTP/1.1\r\nContent-Length: " + std::to_string(body.size()) +
+                          "\r\n\r\n" + body));
   EXPECT_THAT(client.Response(), EndsWith("9000000"));
-  ASSERT_TRUE(client.Send("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n4\r\ndefg\r\n0\r\n\r\n"));
+  ASSERT_TRUE(client.Send(
+      "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n4\r\ndefg\r\n0\r\n\r\n"));
   EXPECT_THAT(client.Response(), EndsWith("7"));
   ASSERT_TRUE(client.Send("POST / HTTP/1.1\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n"));
   EXPECT_EQ(client.ReadUntil("\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
@@ -246,13 +250,16 @@ TEST(HttpServer, RefusesWhatIsTooLargeOrMalformed) {
 }
 
 TEST(HttpServer, SlowAndSilentClientsAreDropped) {
-  Running running(Echo, {.idle_timeout = std::chrono::milliseconds(50), .request_timeout = std::chrono::milliseconds(50)});
+  Running running(Echo,
+                  {.idle_timeout = std::chrono::milliseconds(50),
+                   .request_timeout = std::chrono::milliseconds(50)});
   Client silent(running.port());
   EXPECT_EQ(silent.ReadAll(), "");
   Client slow(running.port());
   ASSERT_TRUE(slow.Send("GET / HTTP/1.1\r\n"));
   EXPECT_EQ(slow.ReadAll(), "");
-  EXPECT_TRUE(Soon([&] { return running.On([&] { return running.server().connections(); }) == 0; }));
+  EXPECT_TRUE(
+      Soon([&] { return running.On([&] { return running.server().connections(); }) == 0; }));
 }
 
 TEST(HttpServer, ReadersThatStopReadingAreDropped) {
@@ -408,7 +415,8 @@ TEST(HttpServer, ListenReportsWhatIsWrong) {
   HttpServer second(context, Echo);
   const Result<std::uint16_t> taken = second.Listen("127.0.0.1", *port);
   ASSERT_FALSE(taken);
-  EXPECT_THAT(taken.error().message, HasSubstr("cannot listen on 127.0.0.1:" + std::to_string(*port)));
+  EXPECT_THAT(taken.error().message,
+              HasSubstr("cannot listen on 127.0.0.1:" + std::to_string(*port)));
   EXPECT_FALSE(HttpServer(context, Echo).Listen("not-an-address", 0));
 }
 
@@ -448,7 +456,8 @@ TEST(Monitoring, RoutesByPath) {
   EXPECT_THAT(get("/", "DELETE"), StartsWith("HTTP/1.1 405"));
   EXPECT_THAT(get("/api/v1/dashboard"), HasSubstr("\"title\":\"t\""));
   EXPECT_THAT(get("/api/v1/dashboard?limit=abc"), StartsWith("HTTP/1.1 400"));
-  EXPECT_THAT(get("/api/v1/dashboard?limit=99999999999999999999&offset=3"), StartsWith("HTTP/1.1 200"));
+  EXPECT_THAT(get("/api/v1/dashboard?limit=99999999999999999999&offset=3"),
+              StartsWith("HTTP/1.1 200"));
   EXPECT_THAT(get("/no/such"), StartsWith("HTTP/1.1 404"));
 }
 

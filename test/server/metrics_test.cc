@@ -28,11 +28,21 @@ TEST(Metrics, CountsUnderTheNamesOfTheReference) {
   const std::string text = metrics.Text();
   const char* role = R"(replica_role="standalone")";
   EXPECT_THAT(text, HasSubstr("# TYPE kueue_admitted_workloads_total counter"));
-  EXPECT_THAT(text, HasSubstr(std::string("kueue_admitted_workloads_total{") + role + R"(,cluster_queue="cq",priority_class="high"} 2)"));
-  EXPECT_THAT(text, HasSubstr(std::string("kueue_quota_reserved_workloads_total{") + role + R"(,cluster_queue="cq",priority_class="high"} 1)"));
-  EXPECT_THAT(text, HasSubstr(std::string("kueue_evicted_workloads_total{") + role + R"(,cluster_queue="cq",priority_class="high",reason="Preempted",underlying_cause=""} 2)"));
+  EXPECT_THAT(text,
+              HasSubstr(std::string("kueue_admitted_workloads_total{") + role +
+                        R"(,cluster_queue="cq",priority_class="high"} 2)"));
+  EXPECT_THAT(text,
+              HasSubstr(std::string("kueue_quota_reserved_workloads_total{") + role +
+                        R"(,cluster_queue="cq",priority_class="high"} 1)"));
+  EXPECT_THAT(
+      text,
+      HasSubstr(
+          std::string("kueue_evicted_workloads_total{") + role +
+          R"(,cluster_queue="cq",priority_class="high",reason="Preempted",underlying_cause=""} 2)"));
   EXPECT_THAT(text, HasSubstr(R"(kueue_evicted_workloads_once_total{)"));
-  EXPECT_THAT(text, HasSubstr(std::string("kueue_admission_attempts_total{") + role + R"(,result="success"} 1)"));
+  EXPECT_THAT(
+      text,
+      HasSubstr(std::string("kueue_admission_attempts_total{") + role + R"(,result="success"} 1)"));
   EXPECT_THAT(text, HasSubstr(R"(kueue_admission_checks_wait_time_seconds_count{)"));
   EXPECT_THAT(text, HasSubstr(R"(kueue_build_info{build_date="")"));
   EXPECT_THAT(text, Not(HasSubstr("kueue_local_queue")));
@@ -44,7 +54,12 @@ TEST(Metrics, BucketsAreThoseOfTheReference) {
   const std::string text = metrics.Text();
   // E(16): 1, 2.5, 5, 10, ... 2.5 * 2^14 = 40960.
   for (const char* bound : {"\"1\"", "\"2.5\"", "\"5\"", "\"40960\"", "\"+Inf\""}) {
-    EXPECT_THAT(text, HasSubstr(std::string(R"(kueue_admission_wait_time_seconds_bucket{replica_role="standalone",cluster_queue="cq",priority_class="high",le=)") + bound + "}"));
+    EXPECT_THAT(
+        text,
+        HasSubstr(
+            std::string(
+                R"(kueue_admission_wait_time_seconds_bucket{replica_role="standalone",cluster_queue="cq",priority_class="high",le=)") +
+            bound + "}"));
   }
   EXPECT_THAT(text, Not(HasSubstr("\"81920\"")));
   EXPECT_THAT(text, HasSubstr(R"(le="2.5"} 0)"));
@@ -55,14 +70,27 @@ TEST(Metrics, BucketsAreThoseOfTheReference) {
 TEST(Metrics, ClocksThatDifferNeverGiveNegativeObservations) {
   Metrics metrics({.leader_election = false});
   metrics.Admitted(Queue(), seconds(-3), seconds(-5));
-  EXPECT_THAT(metrics.Text(), HasSubstr(R"(kueue_admission_wait_time_seconds_sum{replica_role="standalone",cluster_queue="cq",priority_class="high"} 0)"));
+  EXPECT_THAT(
+      metrics.Text(),
+      HasSubstr(
+          R"(kueue_admission_wait_time_seconds_sum{replica_role="standalone",cluster_queue="cq",priority_class="high"} 0)"));
   metrics.Admitted(Queue(), seconds(3), std::nullopt);
-  EXPECT_THAT(metrics.Text(), HasSubstr(R"(kueue_admission_wait_time_seconds_sum{replica_role="standalone",cluster_queue="cq",priority_class="high"} 3)"));
+  EXPECT_THAT(
+      metrics.Text(),
+      HasSubstr(
+          R"(kueue_admission_wait_time_seconds_sum{replica_role="standalone",cluster_queue="cq",priority_class="high"} 3)"));
 }
 
 scheduler::ClusterQueueGauges Gauges() {
-  scheduler::ClusterQueueGauges gauges{.cohort = "lab", .state = scheduler::QueueState::kActive, .pending_active = 1, .pending_inadmissible = 2};
-  gauges.resources = {{.flavor = "f", .resource = "cpu", .reserved = Amount(1500), .used = Amount(500), .nominal = Amount(10'000)},
+  scheduler::ClusterQueueGauges gauges{.cohort = "lab",
+                                       .state = scheduler::QueueState::kActive,
+                                       .pending_active = 1,
+                                       .pending_inadmissible = 2};
+  gauges.resources = {{.flavor = "f",
+                       .resource = "cpu",
+                       .reserved = Amount(1500),
+                       .used = Amount(500),
+                       .nominal = Amount(10'000)},
                       {.flavor = "f",
                        .resource = "gpu",
                        .nominal = Amount::Unlimited(),
@@ -77,12 +105,26 @@ TEST(Metrics, GaugesOfAClusterQueue) {
   metrics.SetClusterQueue("cq", Gauges());
   const std::string text = metrics.Text();
   const auto row = [](const char* name, const char* resource, const char* value) {
-    return std::string(name) + R"({replica_role="standalone",cluster_queue="cq",cohort="lab",flavor="f",resource=")" + resource + "\"} " + value;
+    return std::string(name) +
+           R"({replica_role="standalone",cluster_queue="cq",cohort="lab",flavor="f",resource=")" +
+           resource + "\"} " + value;
   };
-  EXPECT_THAT(text, HasSubstr(R"(kueue_pending_workloads{replica_role="standalone",cluster_queue="cq",status="active"} 1)"));
-  EXPECT_THAT(text, HasSubstr(R"(kueue_pending_workloads{replica_role="standalone",cluster_queue="cq",status="inadmissible"} 2)"));
-  EXPECT_THAT(text, HasSubstr(R"(kueue_cluster_queue_status{replica_role="standalone",cluster_queue="cq",status="active"} 1)"));
-  EXPECT_THAT(text, HasSubstr(R"(kueue_cluster_queue_status{replica_role="standalone",cluster_queue="cq",status="pending"} 0)"));
+  EXPECT_THAT(
+      text,
+      HasSubstr(
+          R"(kueue_pending_workloads{replica_role="standalone",cluster_queue="cq",status="active"} 1)"));
+  EXPECT_THAT(
+      text,
+      HasSubstr(
+          R"(kueue_pending_workloads{replica_role="standalone",cluster_queue="cq",status="inadmissible"} 2)"));
+  EXPECT_THAT(
+      text,
+      HasSubstr(
+          R"(kueue_cluster_queue_status{replica_role="standalone",cluster_queue="cq",status="active"} 1)"));
+  EXPECT_THAT(
+      text,
+      HasSubstr(
+          R"(kueue_cluster_queue_status{replica_role="standalone",cluster_queue="cq",status="pending"} 0)"));
   EXPECT_THAT(text, HasSubstr(row("kueue_cluster_queue_resource_reservation", "cpu", "1.5")));
   EXPECT_THAT(text, HasSubstr(row("kueue_cluster_queue_nominal_quota", "cpu", "10")));
   EXPECT_THAT(text, HasSubstr(row("kueue_cluster_queue_nominal_quota", "gpu", "+Inf")));
@@ -106,7 +148,8 @@ TEST(Metrics, ANewReportReplacesTheOldSeries) {
 }
 
 TEST(Metrics, TheSeriesOfAQueueGoWithTheQueue) {
-  Metrics metrics({.leader_election = false, .local_queues = true, .cluster_queue_resources = true});
+  Metrics metrics(
+      {.leader_election = false, .local_queues = true, .cluster_queue_resources = true});
   metrics.SetClusterQueue("cq", Gauges());
   metrics.SetClusterQueue("stays", Gauges());
   metrics.SetLocalQueue("team", "lq", {});
@@ -132,7 +175,10 @@ TEST(Metrics, TheSeriesOfAQueueGoWithTheQueue) {
   EXPECT_THAT(text, HasSubstr("\"stays\""));
   // And come back.
   metrics.Admitted(Queue(), seconds(1), std::nullopt);
-  EXPECT_THAT(metrics.Text(), HasSubstr(R"(kueue_admitted_workloads_total{replica_role="standalone",cluster_queue="cq",priority_class="high"} 1)"));
+  EXPECT_THAT(
+      metrics.Text(),
+      HasSubstr(
+          R"(kueue_admitted_workloads_total{replica_role="standalone",cluster_queue="cq",priority_class="high"} 1)"));
 }
 
 TEST(Metrics, InfiniteSharesAreNotANumber) {
@@ -140,16 +186,29 @@ TEST(Metrics, InfiniteSharesAreNotANumber) {
   scheduler::ClusterQueueGauges gauges = Gauges();
   gauges.weighted_share = std::numeric_limits<std::int64_t>::max();
   metrics.SetClusterQueue("cq", gauges);
-  EXPECT_THAT(metrics.Text(), HasSubstr(R"(kueue_cluster_queue_weighted_share{replica_role="standalone",cluster_queue="cq",cohort="lab"} Nan)"));
+  EXPECT_THAT(
+      metrics.Text(),
+      HasSubstr(
+          R"(kueue_cluster_queue_weighted_share{replica_role="standalone",cluster_queue="cq",cohort="lab"} Nan)"));
 }
 
 TEST(Metrics, LocalQueueSeriesWhereSwitchedOn) {
   Metrics metrics({.leader_election = false, .local_queues = true});
   metrics.Admitted(Queue(), seconds(1), std::nullopt);
-  metrics.SetLocalQueue("team", "lq", {.active = scheduler::ActiveState::kTrue, .pending_active = 4});
-  EXPECT_THAT(metrics.Text(), HasSubstr(R"(kueue_local_queue_admitted_workloads_total{replica_role="standalone",name="lq",namespace="team",priority_class="high"} 1)"));
-  EXPECT_THAT(metrics.Text(), HasSubstr(R"(kueue_local_queue_pending_workloads{replica_role="standalone",name="lq",namespace="team",status="active"} 4)"));
-  EXPECT_THAT(metrics.Text(), HasSubstr(R"(kueue_local_queue_status{replica_role="standalone",active="True",name="lq",namespace="team"} 1)"));
+  metrics.SetLocalQueue(
+      "team", "lq", {.active = scheduler::ActiveState::kTrue, .pending_active = 4});
+  EXPECT_THAT(
+      metrics.Text(),
+      HasSubstr(
+          R"(kueue_local_queue_admitted_workloads_total{replica_role="standalone",name="lq",namespace="team",priority_class="high"} 1)"));
+  EXPECT_THAT(
+      metrics.Text(),
+      HasSubstr(
+          R"(kueue_local_queue_pending_workloads{replica_role="standalone",name="lq",namespace="team",status="active"} 4)"));
+  EXPECT_THAT(
+      metrics.Text(),
+      HasSubstr(
+          R"(kueue_local_queue_status{replica_role="standalone",active="True",name="lq",namespace="team"} 1)"));
 }
 
 TEST(Metrics, TheRoleFollowsTheLease) {
