@@ -18,7 +18,8 @@
 #include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
 
-#include "base/check.h"
+#include "base/log.h"
+#include "base/strings.h"
 
 namespace muster::server {
 namespace {
@@ -90,6 +91,7 @@ struct Row {
   Type type;
   const char* name;
   Buckets buckets;
+  const char* labels;  // beside replica_role
   const char* help;
 };
 
@@ -99,236 +101,311 @@ constexpr auto kHistogram = Type::kHistogram;
 constexpr auto kNone = Buckets::kNone;
 
 constexpr Row kTable[] = {
-    {Id::kBuildInfo, kGauge, "kueue_build_info", kNone, "Version of this program; always 1."},
+    {Id::kBuildInfo,
+     kGauge,
+     "kueue_build_info",
+     kNone,
+     "git_version,git_commit,build_date,go_version,compiler,platform",
+     "Version of this program; always 1."},
     {Id::kAdmissionAttempts,
      kCounter,
      "kueue_admission_attempts_total",
      kNone,
+     "result",
      "Decision rounds that had a Workload to look at; success if one was admitted."},
     {Id::kAdmissionAttemptDuration,
      kHistogram,
      "kueue_admission_attempt_duration_seconds",
      Buckets::kDefault,
+     "result",
      "Duration of a decision round."},
     {Id::kQuotaReserved,
      kCounter,
      "kueue_quota_reserved_workloads_total",
      kNone,
+     "cluster_queue,priority_class",
      "Workloads that got quota."},
     {Id::kQuotaReservedWait,
      kHistogram,
      "kueue_quota_reserved_wait_time_seconds",
      Buckets::kE14,
+     "cluster_queue,priority_class",
      "Time from queued to quota."},
     {Id::kAdmitted,
      kCounter,
      "kueue_admitted_workloads_total",
      kNone,
+     "cluster_queue,priority_class",
      "Workloads that were admitted."},
     {Id::kAdmissionWait,
      kHistogram,
      "kueue_admission_wait_time_seconds",
      Buckets::kE16,
+     "cluster_queue,priority_class",
      "Time from queued to admitted."},
     {Id::kChecksWait,
      kHistogram,
      "kueue_admission_checks_wait_time_seconds",
      Buckets::kE14,
+     "cluster_queue,priority_class",
      "Time from quota to admitted."},
     {Id::kReadyWait,
      kHistogram,
      "kueue_ready_wait_time_seconds",
      Buckets::kE14,
+     "cluster_queue,priority_class",
      "Time from queued to all pods ready."},
     {Id::kAdmittedUntilReady,
      kHistogram,
      "kueue_admitted_until_ready_wait_time_seconds",
      Buckets::kE14,
+     "cluster_queue,priority_class",
      "Time from admitted to all pods ready."},
-    {Id::kFinished, kCounter, "kueue_finished_workloads_total", kNone, "Workloads that finished."},
+    {Id::kFinished,
+     kCounter,
+     "kueue_finished_workloads_total",
+     kNone,
+     "cluster_queue,priority_class",
+     "Workloads that finished."},
     {Id::kExecution,
      kHistogram,
      "kueue_execution_time_seconds",
      Buckets::kE16,
+     "cluster_queue,priority_class",
      "Time that finished Workloads have run."},
-    {Id::kEvicted, kCounter, "kueue_evicted_workloads_total", kNone, "Evictions."},
+    {Id::kEvicted,
+     kCounter,
+     "kueue_evicted_workloads_total",
+     kNone,
+     "cluster_queue,reason,underlying_cause,priority_class",
+     "Evictions."},
     {Id::kEvictedOnce,
      kCounter,
      "kueue_evicted_workloads_once_total",
      kNone,
+     "cluster_queue,reason,underlying_cause,priority_class",
      "Workloads evicted for the first time with this reason."},
     {Id::kEvictionLatency,
      kHistogram,
      "kueue_workload_eviction_latency_seconds",
      Buckets::kE14,
+     "cluster_queue,reason",
      "Time from eviction until the quota was free."},
     {Id::kPreempted,
      kCounter,
      "kueue_preempted_workloads_total",
      kNone,
+     "preempting_cluster_queue,reason",
      "Preemptions by the queue that gained."},
     {Id::kPending,
      kGauge,
      "kueue_pending_workloads",
      kNone,
+     "cluster_queue,status",
      "Waiting Workloads; inadmissible ones wait for a change."},
     {Id::kFinishedGauge,
      kGauge,
      "kueue_finished_workloads",
      kNone,
+     "cluster_queue",
      "Finished Workloads that still exist."},
     {Id::kReserving,
      kGauge,
      "kueue_reserving_active_workloads",
      kNone,
+     "cluster_queue",
      "Workloads that hold quota."},
     {Id::kAdmittedActive,
      kGauge,
      "kueue_admitted_active_workloads",
      kNone,
+     "cluster_queue",
      "Admitted Workloads that have not finished."},
     {Id::kClusterQueueStatus,
      kGauge,
      "kueue_cluster_queue_status",
      kNone,
+     "cluster_queue,status",
      "1 on the state that the ClusterQueue is in."},
     {Id::kWeightedShare,
      kGauge,
      "kueue_cluster_queue_weighted_share",
      kNone,
+     "cluster_queue,cohort",
      "Weighted share of borrowed quota; NaN when infinite."},
     {Id::kResourceReservation,
      kGauge,
      "kueue_cluster_queue_resource_reservation",
      kNone,
+     "cohort,cluster_queue,flavor,resource",
      "Quota held."},
     {Id::kResourceUsage,
      kGauge,
      "kueue_cluster_queue_resource_usage",
      kNone,
+     "cohort,cluster_queue,flavor,resource",
      "Quota held by admitted Workloads."},
-    {Id::kNominal, kGauge, "kueue_cluster_queue_nominal_quota", kNone, "Nominal quota."},
+    {Id::kNominal,
+     kGauge,
+     "kueue_cluster_queue_nominal_quota",
+     kNone,
+     "cohort,cluster_queue,flavor,resource",
+     "Nominal quota."},
     {Id::kBorrowing,
      kGauge,
      "kueue_cluster_queue_borrowing_limit",
      kNone,
+     "cohort,cluster_queue,flavor,resource",
      "Borrowing limit; +Inf without one."},
     {Id::kLending,
      kGauge,
      "kueue_cluster_queue_lending_limit",
      kNone,
+     "cohort,cluster_queue,flavor,resource",
      "Lending limit; +Inf without one."},
     {Id::kCohortShare,
      kGauge,
      "kueue_cohort_weighted_share",
      kNone,
+     "cohort",
      "Weighted share of borrowed quota; NaN when infinite."},
     {Id::kCreationLatency,
      kHistogram,
      "kueue_workload_creation_latency_seconds",
      Buckets::kCreation,
+     "job_kind",
      "Time from the job's creation to its Workload's."},
     {Id::kGateRemoval,
      kHistogram,
      "kueue_pod_scheduling_gate_removal_seconds",
      Buckets::kDefault,
+     "name,cluster_queue,is_group",
      "Time from admission to the removal of a pod's gate."},
     {Id::kLqQuotaReserved,
      kCounter,
      "kueue_local_queue_quota_reserved_workloads_total",
      kNone,
+     "name,namespace,priority_class",
      "Workloads that got quota."},
     {Id::kLqQuotaReservedWait,
      kHistogram,
      "kueue_local_queue_quota_reserved_wait_time_seconds",
      Buckets::kE14,
+     "name,namespace,priority_class",
      "Time from queued to quota."},
     {Id::kLqAdmitted,
      kCounter,
      "kueue_local_queue_admitted_workloads_total",
      kNone,
+     "name,namespace,priority_class",
      "Workloads that were admitted."},
     {Id::kLqAdmissionWait,
      kHistogram,
      "kueue_local_queue_admission_wait_time_seconds",
      Buckets::kE14,
+     "name,namespace,priority_class",
      "Time from queued to admitted."},
     {Id::kLqChecksWait,
      kHistogram,
      "kueue_local_queue_admission_checks_wait_time_seconds",
      Buckets::kE14,
+     "name,namespace,priority_class",
      "Time from quota to admitted."},
     {Id::kLqReadyWait,
      kHistogram,
      "kueue_local_queue_ready_wait_time_seconds",
      Buckets::kE14,
+     "name,namespace,priority_class",
      "Time from queued to all pods ready."},
     {Id::kLqAdmittedUntilReady,
      kHistogram,
      "kueue_local_queue_admitted_until_ready_wait_time_seconds",
      Buckets::kE14,
+     "name,namespace,priority_class",
      "Time from admitted to all pods ready."},
     {Id::kLqFinished,
      kCounter,
      "kueue_local_queue_finished_workloads_total",
      kNone,
+     "name,namespace,priority_class",
      "Workloads that finished."},
     {Id::kLqExecution,
      kHistogram,
      "kueue_local_queue_execution_time_seconds",
      Buckets::kE16,
+     "name,namespace,priority_class",
      "Time that finished Workloads have run."},
-    {Id::kLqEvicted, kCounter, "kueue_local_queue_evicted_workloads_total", kNone, "Evictions."},
+    {Id::kLqEvicted,
+     kCounter,
+     "kueue_local_queue_evicted_workloads_total",
+     kNone,
+     "name,namespace,reason,underlying_cause,priority_class",
+     "Evictions."},
     {Id::kLqPending,
      kGauge,
      "kueue_local_queue_pending_workloads",
      kNone,
+     "name,namespace,status",
      "Waiting Workloads; inadmissible ones wait for a change."},
     {Id::kLqFinishedGauge,
      kGauge,
      "kueue_local_queue_finished_workloads",
      kNone,
+     "name,namespace",
      "Finished Workloads that still exist."},
     {Id::kLqReserving,
      kGauge,
      "kueue_local_queue_reserving_active_workloads",
      kNone,
+     "name,namespace",
      "Workloads that hold quota."},
     {Id::kLqAdmittedActive,
      kGauge,
      "kueue_local_queue_admitted_active_workloads",
      kNone,
+     "name,namespace",
      "Admitted Workloads that have not finished."},
     {Id::kLqStatus,
      kGauge,
      "kueue_local_queue_status",
      kNone,
+     "name,namespace,active",
      "1 on the value of the condition Active."},
-    {Id::kLqReservation, kGauge, "kueue_local_queue_resource_reservation", kNone, "Quota held."},
+    {Id::kLqReservation,
+     kGauge,
+     "kueue_local_queue_resource_reservation",
+     kNone,
+     "name,namespace,flavor,resource",
+     "Quota held."},
     {Id::kLqUsage,
      kGauge,
      "kueue_local_queue_resource_usage",
      kNone,
+     "name,namespace,flavor,resource",
      "Quota held by admitted Workloads."},
     {Id::kFlavorCapacity,
      kGauge,
      "muster_flavor_capacity",
      kNone,
+     "flavor,mode,why",
      "1 on how placement treats the flavor's nodes: Fixed or Elastic, and why."},
     {Id::kRejectedObjects,
      kCounter,
      "muster_rejected_objects_total",
      kNone,
+     "kind",
      "Objects that could not be decoded and were skipped."},
     {Id::kDecisionDuration,
      kHistogram,
      "muster_decision_duration_seconds",
      Buckets::kDefault,
+     "",
      "Time of one decision on the solver thread."},
     {Id::kDecisions,
      kCounter,
      "muster_decisions_total",
      kNone,
+     "outcome",
      "Verdicts by outcome: admitted or refused."},
 };
 
@@ -495,6 +572,72 @@ struct Metrics::Impl {
     }
   }
 
+  // Nothing if there is no such metric of that type.
+  static const Row* FindRow(Type type, std::string_view full_name) {
+    for (const Row& row : kTable) {
+      if (row.type == type && row.name == full_name) {
+        return &row;
+      }
+    }
+    return nullptr;
+  }
+
+  static std::string Value(const Metrics::LabelList& labels, std::string_view name) {
+    for (const auto& [key, value] : labels) {
+      if (key == name) {
+        return value;
+      }
+    }
+    return {};
+  }
+
+  void Sample(const OwnerKey& owner, const Row& row, const Labels& labels, double value) {
+    // Not a number and negative values, which only clocks that differ or a bug can make, count as
+    // nothing.
+    const double told = value > 0 ? value : 0;
+    if (row.type == Type::kCounter) {
+      Count(owner, row.id, labels, told);
+    } else {
+      Observe(
+          owner,
+          row.id,
+          labels,
+          std::chrono::duration_cast<Duration>(std::chrono::duration<double>(std::min(told, 1e9))));
+    }
+  }
+
+  void Record(Type type, const std::string& name, const Metrics::LabelList& given, double value) {
+    const Row* row = FindRow(type, "kueue_" + name);
+    if (row == nullptr) {
+      if (unknown.insert(name).second) {
+        log::Warning("no such metric", {{"metric", name}});
+      }
+      return;
+    }
+    Labels labels;
+    for (const std::string& key : Split(row->labels, ',')) {
+      if (!key.empty()) {
+        labels.emplace(key, Value(given, key));
+      }
+    }
+    std::string queue = Value(given, "cluster_queue");
+    if (queue.empty()) {
+      queue = Value(given, "preempting_cluster_queue");
+    }
+    Sample(queue.empty() ? OwnerKey() : ClusterQueueOwner(queue), *row, labels, value);
+
+    const std::string local_queue = Value(given, "local_queue");
+    const std::string ns = Value(given, "namespace");
+    const Row* local = FindRow(type, "kueue_local_queue_" + name);
+    if (options.local_queues && local != nullptr && !local_queue.empty()) {
+      Labels local_labels;
+      for (const std::string& key : Split(local->labels, ',')) {
+        local_labels.emplace(key, key == "name" ? local_queue : Value(given, key));
+      }
+      Sample(LocalQueueOwner(ns, local_queue), *local, local_labels, value);
+    }
+  }
+
   using GaugeValues = std::map<std::pair<Id, Labels>, double>;
   void Replace(const OwnerKey& owner, const GaugeValues& values) {
     Series& series = owners[owner];
@@ -568,6 +711,7 @@ struct Metrics::Impl {
   std::unique_ptr<prometheus::Registry> registry;
   std::array<Family, static_cast<std::size_t>(Id::kCount)> families;
   std::map<OwnerKey, Series> owners;
+  std::set<std::string> unknown;
 };
 
 Metrics::Metrics(const MetricsOptions& options) : impl_(std::make_unique<Impl>(options)) {}
@@ -576,6 +720,14 @@ Metrics::~Metrics() = default;
 std::string Metrics::Text() const {
   const prometheus::TextSerializer serializer;
   return serializer.Serialize(impl_->registry->Collect());
+}
+
+void Metrics::RecordCount(const std::string& name, const LabelList& labels, double by) {
+  impl_->Record(Type::kCounter, name, labels, by);
+}
+
+void Metrics::RecordSeconds(const std::string& name, const LabelList& labels, double seconds) {
+  impl_->Record(Type::kHistogram, name, labels, seconds);
 }
 
 void Metrics::AdmissionAttempt(bool success, Duration took) {

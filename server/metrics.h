@@ -3,6 +3,8 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "scheduler/metrics_sink.h"
 
@@ -41,6 +43,14 @@ class Metrics : public scheduler::MetricsSink {
 
   // Prometheus text format 0.0.4.
   [[nodiscard]] std::string Text() const;
+
+  // One sample by name, without the prefix kueue_, and label values by label name, as the
+  // controller's effects carry them. Labels that the table does not know are dropped, missing ones
+  // are "". With "local_queue" and "namespace" among them, the local_queue_* series moves too where
+  // there is one. A name that is not in the table is reported once in the log.
+  using LabelList = std::vector<std::pair<std::string, std::string>>;
+  void RecordCount(const std::string& name, const LabelList& labels, double by = 1);
+  void RecordSeconds(const std::string& name, const LabelList& labels, double seconds);
 
   void AdmissionAttempt(bool success, Duration took) override;
   void QuotaReserved(const scheduler::QueueRef& queue, Duration since_queued) override;

@@ -31,6 +31,14 @@ using ::testing::StartsWith;
 // A server on a thread of its own.
 class Running {
  public:
+  // Runs `fn` on the server's thread and waits for it.
+  template <typename F>
+  auto On(F fn) {
+    std::packaged_task<decltype(fn())()> task(std::move(fn));
+    auto done = task.get_future();
+    boost::asio::post(context_, [&task] { task(); });
+    return done.get();
+  }
   explicit Running(HttpServer::Handler handler, HttpServerOptions options = {})
       : guard_(boost::asio::make_work_guard(context_)) {
     server_ = std::make_unique<HttpServer>(context_, std::move(handler), options);
@@ -43,14 +51,6 @@ class Running {
     On([this] { server_.reset(); });
     guard_.reset();
     thread_.join();
-  }
-  // Runs `fn` on the server's thread and waits for it.
-  template <typename F>
-  auto On(F fn) {
-    std::packaged_task<decltype(fn())()> task(std::move(fn));
-    auto done = task.get_future();
-    boost::asio::post(context_, [&task] { task(); });
-    return done.get();
   }
   [[nodiscard]] std::uint16_t port() const { return port_; }
   [[nodiscard]] HttpServer& server() { return *server_; }

@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/log.h"
+
 namespace muster::server {
 namespace {
 
@@ -219,6 +221,42 @@ TEST(Metrics, TheRoleFollowsTheLease) {
   EXPECT_THAT(metrics.Text(), Not(HasSubstr("follower")));
   metrics.AdmissionAttempt(false, seconds(0));
   EXPECT_THAT(metrics.Text(), HasSubstr(R"(replica_role="leader",result="inadmissible")"));
+}
+
+TEST(Metrics, SamplesByNameAsTheControllerSendsThem) {
+  std::string lines;
+  log::SetSink([&lines](std::string_view line) { lines += line; });
+  Metrics metrics({.leader_election = false, .local_queues = true});
+  metrics.RecordCount("evicted_workloads_total",
+                      {{"cluster_queue", "cq"},
+                       {"reason", "Preempted"},
+                       {"local_queue", "lq"},
+                       {"namespace", "team"},
+                       {"odd", "x"}});
+  metrics.RecordSeconds("admission_wait_time_seconds", {{"cluster_queue", "cq"}}, -3);
+  metrics.RecordSeconds("admission_wait_time_seconds", {{"cluster_queue", "cq"}}, 1e300);
+  metrics.RecordCount("admission_wait_time_seconds", {{"cluster_queue", "cq"}});  // not a counter
+  metrics.RecordCount("nonsense", {});
+  metrics.RecordCount("nonsense", {});
+  log::SetSink(nullptr);
+  const std::string text = metrics.Text();
+  EXPECT_THAT(
+      text,
+      HasSubstr(
+          R"(kueue_evicted_workloads_total{replica_role="standalone",cluster_queue="cq",priority_class="",reason="Preempted",underlying_cause=""} 1)"));
+  EXPECT_THAT(
+      text,
+      HasSubstr(
+          R"(kueue_local_queue_evicted_workloads_total{replica_role="standalone",name="lq",namespace="team",priority_class="",reason="Preempted",underlying_cause=""} 1)"));
+  EXPECT_THAT(
+      text,
+      HasSubstr(
+          R"(kueue_admission_wait_time_seconds_count{replica_role="standalone",cluster_queue="cq",priority_class=""} 2)"));
+  EXPECT_THAT(text, Not(HasSubstr("nonsense")));
+  EXPECT_EQ(lines.find("nonsense"), lines.rfind("nonsense"));
+  metrics.RemoveClusterQueue("cq");
+  metrics.RemoveLocalQueue("team", "lq");
+  EXPECT_THAT(metrics.Text(), Not(HasSubstr("\"cq\"")));
 }
 
 TEST(Metrics, LabelValuesCannotBreakTheFormat) {
