@@ -17,6 +17,7 @@ enum class Exclusion : std::uint8_t {
   kTaint,
   kNodeSelector,
   kAffinity,
+  kClaim,  // an allocated claim can be used elsewhere only
 };
 
 // `term` on a node's labels and name. A term without requirements matches nothing, an unknown

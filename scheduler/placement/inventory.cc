@@ -97,6 +97,44 @@ std::vector<DeviceUse> UsesOf(const std::vector<DeviceChoice>& choices) {
   return uses;
 }
 
+api::NodeSelector UsableAt(const std::vector<const PoolDevice*>& devices, const std::string& node) {
+  api::NodeSelector out;
+  api::NodeSelectorTerm merged;
+  const auto add = [](std::vector<api::NodeSelectorRequirement>& to,
+                      const std::vector<api::NodeSelectorRequirement>& from) {
+    for (const auto& requirement : from) {
+      if (std::none_of(to.begin(), to.end(), [&](const auto& other) {
+            return other.key == requirement.key && other.op == requirement.op &&
+                   other.values == requirement.values;
+          })) {
+        to.push_back(requirement);
+      }
+    }
+  };
+  for (const PoolDevice* device : devices) {
+    const bool per_device = device->slice->per_device_node_selection;
+    const std::string& bound = per_device ? device->device->node_name : device->slice->node_name;
+    if (!bound.empty() || device->device->binds_to_node) {
+      out.present = true;
+      api::NodeSelectorTerm here;
+      here.match_fields = {{.key = "metadata.name", .op = "In", .values = {node}}};
+      out.terms = {here};
+      return out;
+    }
+    const api::NodeSelector& selector =
+        per_device ? device->device->node_selector : device->slice->node_selector;
+    if (selector.present && !selector.terms.empty()) {
+      add(merged.match_expressions, selector.terms.front().match_expressions);
+      add(merged.match_fields, selector.terms.front().match_fields);
+    }
+  }
+  if (!merged.match_expressions.empty() || !merged.match_fields.empty()) {
+    out.present = true;
+    out.terms = {merged};
+  }
+  return out;
+}
+
 struct Inventory::Impl {
   // Names and nodes.
   ResourceTable resources;
@@ -825,18 +863,24 @@ void Inventory::Hold(const std::string& holder,
     if (!claim.shared || !claim.existing || (known != nullptr && known->allocated)) {
       continue;
     }
-    // The node of its users, where they share one: the devices of a node can be used there alone.
+    std::vector<const PoolDevice*> devices;
+    for (const auto& choice : placement.shared_devices) {
+      const auto pool = impl_->pools.find(api::ObjectKey{.ns = choice.driver, .name = choice.pool});
+      if (choice.claim != i || pool == impl_->pools.end() || !pool->second.record) {
+        continue;
+      }
+      const auto device = pool->second.record->device_index.find(choice.device);
+      if (device != pool->second.record->device_index.end()) {
+        devices.push_back(&pool->second.record->devices[device->second]);
+      }
+    }
     PromisedClaim promise;
-    bool several = false;
     for (const auto& pod : placement.pods) {
       const auto& used = gang.classes[pod.pod_class].claims;
       if (std::find(used.begin(), used.end(), i) != used.end() && !pod.node.empty()) {
-        several = several || (!promise.node.empty() && promise.node != pod.node);
-        promise.node = pod.node;
+        promise.selector = UsableAt(devices, pod.node);
+        break;
       }
-    }
-    if (several) {
-      promise.node.clear();
     }
     hold->promised.emplace_back(*claim.existing, promise);
   }

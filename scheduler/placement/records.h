@@ -140,7 +140,7 @@ struct HoldMember {
 };
 // A named claim whose allocation is planned but not yet seen in the claim.
 struct PromisedClaim {
-  std::string node;  // where its devices are; empty: everywhere
+  api::NodeSelector selector;  // where its devices can be used
 };
 struct HoldRecord {
   std::vector<ClassUse> classes;
@@ -170,6 +170,11 @@ class InventoryView {
 // The devices that an allocation uses up: admin access takes nothing.
 [[nodiscard]] std::vector<DeviceUse> UsesOf(const api::ResourceClaim& claim);
 [[nodiscard]] std::vector<DeviceUse> UsesOf(const std::vector<DeviceChoice>& choices);
+
+// Where an allocation of these devices, made for `node`, can be used: upstream's
+// allocation.nodeSelector.
+[[nodiscard]] api::NodeSelector UsableAt(const std::vector<const PoolDevice*>& devices,
+                                         const std::string& node);
 
 // The compiled selector, from the table. The caller holds the lock.
 [[nodiscard]] const Selector& Compile(SelectorTable& table, const std::string& text);
