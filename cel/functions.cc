@@ -64,7 +64,8 @@ class Registry {
                              StringFunctions(),
                              ListFunctions(),
                              KubernetesFunctions(),
-                             NetworkFunctions()}) {
+                             NetworkFunctions(),
+                             AuthorizerFunctions()}) {
       for (const Declaration& line : table) {
         Add(line);
       }

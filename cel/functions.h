@@ -81,6 +81,7 @@ struct Declaration {
 [[nodiscard]] std::span<const Declaration> ListFunctions();
 [[nodiscard]] std::span<const Declaration> KubernetesFunctions();
 [[nodiscard]] std::span<const Declaration> NetworkFunctions();
+[[nodiscard]] std::span<const Declaration> AuthorizerFunctions();
 
 // Compiles a pattern under the limits of the project. Errors   kInvalid: RE2's message.
 [[nodiscard]] Result<std::shared_ptr<const re2::RE2>> CompileRegex(std::string_view pattern);

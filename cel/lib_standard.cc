@@ -255,7 +255,8 @@ Result<Value> EqualTo(const Call& call, bool wanted) {
       left.is(Kind::kQuantity) || left.is(Kind::kSemver) || left.is(Kind::kOpaque);
   if (library_type) {
     call.Charge(1);
-    // Library types refuse to be compared with anything else, but only from the left, and != takes the refusal for an answer.
+    // Library types refuse to be compared with anything else, but only from the left, and != takes
+    // the refusal for an answer.
     if (left.TypeName() != call.args[1].TypeName()) {
       if (wanted) {
         return NoSuchOverload();
@@ -267,16 +268,17 @@ Result<Value> EqualTo(const Call& call, bool wanted) {
   }
   const std::int64_t size = std::min(SizeOf(call.args[0]), SizeOf(call.args[1]));
   call.Charge((size + 9) / 10);
-  // Work beyond what the cost model sees (nested values) is charged at a tenth, too.
-  std::int64_t steps =
-      call.budget > kMaxInt / 16 ? kMaxInt : std::max<std::int64_t>(call.budget, 0) * 10 + 1000;
+  // Work beyond what the cost model sees (nested values) is charged, too.
+  const std::int64_t allowance = size + 1000;
+  std::int64_t steps = std::max<std::int64_t>(call.budget, 0);
+  steps = steps > kMaxInt - allowance ? kMaxInt : steps + allowance;
   const std::int64_t before = steps;
   const bool equal = EqualBounded(call.args[0], call.args[1], steps);
   if (steps < 0) {
     call.budget = -1;
     return Value();
   }
-  call.Charge(std::max<std::int64_t>(0, (before - steps - size - 100) / 10));
+  call.Charge(std::max<std::int64_t>(0, before - steps - allowance));
   return Value::Bool(equal == wanted);
 }
 Result<Value> Equal(const Call& call) {

@@ -402,26 +402,26 @@ std::string Grouped(std::string text) {
   return text;
 }
 
-// 1.5 x 10 to the power of 3 with raised digits, as the English locale writes %e.
-std::string Scientific(double number, int precision) {
-  std::string buffer(64 + static_cast<std::size_t>(precision), '\0');
-  const auto result = std::to_chars(buffer.data(),
-                                    buffer.data() + buffer.size(),
-                                    number,
-                                    std::chars_format::scientific,
-                                    precision);
-  buffer.resize(static_cast<std::size_t>(result.ptr - buffer.data()));
-  const std::size_t e = buffer.find('e');
+// 1.5 x 10 to the power of 3 with raised digits, as the English locale writes %e. Upstream takes
+// the number in "%.2e" for a width, not a precision; so do we.
+std::string Scientific(double number, int width) {
+  char buffer[64];
+  const auto result =
+      std::to_chars(buffer, buffer + sizeof(buffer), number, std::chars_format::scientific, 6);
+  const std::string digits(buffer, result.ptr);
+  const std::size_t e = digits.find('e');
   static constexpr const char* kRaised[] = {"⁰", "¹", "²", "³", "⁴", "⁵", "⁶", "⁷", "⁸", "⁹"};
-  std::string out = buffer.substr(0, e) + "\u202f×\u202f10";
-  for (const char c : buffer.substr(e + 1)) {
+  std::string out = digits.substr(0, e) + "×10";
+  for (const char c : digits.substr(e + 1)) {
     if (c == '-') {
       out += "⁻";
     } else if (c >= '0' && c <= '9') {
       out += kRaised[c - '0'];
     }
   }
-  return out;
+  const std::size_t length = CodePoints(out);
+  const auto wanted = static_cast<std::size_t>(width);
+  return length < wanted ? std::string(wanted - length, ' ') + out : out;
 }
 
 void AppendQuoted(std::string& out, std::string_view text) {
@@ -677,10 +677,10 @@ constexpr bool kMember = true;
 
 constexpr Declaration kTable[] = {
     {"charAt", kMember, "string;int", "string", CharAt, Cost::kSelf},
-    {"indexOf", kMember, "string;string", "int", IndexOf, Cost::kTraverse},
-    {"indexOf", kMember, "string;string;int", "int", IndexOf, Cost::kTraverse},
-    {"lastIndexOf", kMember, "string;string", "int", LastIndexOf, Cost::kTraverse},
-    {"lastIndexOf", kMember, "string;string;int", "int", LastIndexOf, Cost::kTraverse},
+    {"indexOf", kMember, "string;string", "int", IndexOf, Cost::kScan},
+    {"indexOf", kMember, "string;string;int", "int", IndexOf, Cost::kScan},
+    {"lastIndexOf", kMember, "string;string", "int", LastIndexOf, Cost::kScan},
+    {"lastIndexOf", kMember, "string;string;int", "int", LastIndexOf, Cost::kScan},
     {"lowerAscii", kMember, "string", "string", LowerAscii, Cost::kScan},
     {"upperAscii", kMember, "string", "string", UpperAscii, Cost::kScan},
     {"replace", kMember, "string;string;string", "string", Replace, Cost::kTwoScans},

@@ -466,7 +466,8 @@ class Evaluator {
     bool decided = false;
   };
 
-  // One round of a loop.
+  // One round of a loop. Upstream charges nothing for an element that a constant predicate leaves
+  // out; we charge a step, so that every round costs something.
   Status Step(const Node& node, const Value& first, LoopState& state) {
     using M = Node::Macro;
     const Node& body = *node.children.back();
@@ -480,6 +481,9 @@ class Evaluator {
         }
         if (value && value->is(Kind::kBool)) {
           state.decided = value->bool_value() == (node.macro == M::kExists);
+          if (state.decided) {
+            Charge(node.macro == M::kAll ? 2 : 3);
+          }
         } else if (!state.error) {
           state.error = value ? NoSuchOverload().error() : std::move(value).error();
         }

@@ -13,7 +13,7 @@
 namespace muster::cel {
 namespace {
 
-constexpr std::int64_t kPublicEqualitySteps = 10'000'000;
+constexpr std::int64_t kPublicEqualitySteps = 1'000'000;
 
 class VectorList final : public ListView {
  public:

@@ -1,0 +1,1 @@
+muster_fuzz(NAME cel_fuzz SRCS cel_fuzz.cc DEPS muster::cel)
