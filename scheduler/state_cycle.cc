@@ -440,6 +440,20 @@ void State::Impl::Recover(WorkloadEntry& entry, placement::Trial& trial) {
       runs = std::move(*decoded);
     }
   }
+  // The admission itself stores the plan as a topology assignment by hostname: one write for both.
+  for (const api::PodSetAssignment& assignment : workload.admission->pod_sets) {
+    if (!assignment.topology || assignment.topology->levels.empty() ||
+        assignment.topology->levels.back() != "kubernetes.io/hostname") {
+      continue;
+    }
+    NodeRuns& nodes = runs[assignment.name];
+    nodes.clear();
+    for (const api::TopologyDomainAssignment& domain : assignment.topology->domains) {
+      if (!domain.values.empty() && domain.count > 0) {
+        nodes.emplace_back(domain.values.back(), domain.count);
+      }
+    }
+  }
   struct Part {
     std::size_t pod_class;
     std::vector<std::int32_t> indexes;
@@ -509,8 +523,8 @@ void State::Impl::Recover(WorkloadEntry& entry, placement::Trial& trial) {
   const bool accelerated = std::any_of(shape.pod_sets.begin(),
                                        shape.pod_sets.end(),
                                        [](const PodSetShape& p) { return p.accelerators; });
-  decision.pin_nodes = decision.placement && !decision.placement->pods.empty() &&
-                       (accelerated || workload.meta.Annotation(kPlacementAnnotation) != nullptr);
+  decision.pin_nodes =
+      decision.placement && !decision.placement->pods.empty() && (accelerated || !runs.empty());
   entry.decision = std::move(decision);
   Hold(entry);
 }
