@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <limits>
 #include <set>
-#include <unordered_map>
+#include <tuple>
 #include <utility>
 
 #include "base/check.h"
@@ -43,9 +43,11 @@ struct PoolWork {
   bool dirty = false;
 };
 
-struct UseCount {
-  std::uint32_t users = 0;
-  SharedUse shared;
+// Members are released one by one as their pods are bound; what views see of it is made when a view
+// is taken.
+struct HoldWork {
+  std::shared_ptr<const HoldRecord> record;  // as it was promised
+  std::vector<bool> released;                // by member
 };
 
 api::ObjectKey PoolKey(const api::ResourceSlice& slice) {
@@ -150,6 +152,8 @@ struct Inventory::Impl {
 
   // Pods and promises.
   CowMap<api::ObjectKey, PodRecord> pods;
+  std::map<std::string, HoldWork> holding;
+  std::set<std::string> dirty_holds;
   CowMap<std::string, HoldRecord> holds;
   CowMap<api::ObjectKey, PromisedClaim> promised;
 
@@ -629,7 +633,34 @@ struct Inventory::Impl {
     }
   }
 
+  void RefreshHolds() {
+    for (const auto& holder : dirty_holds) {
+      const auto at = holding.find(holder);
+      if (at == holding.end()) {
+        holds.Set(holder, nullptr);
+        continue;
+      }
+      const HoldWork& work = at->second;
+      if (std::find(work.released.begin(), work.released.end(), true) == work.released.end()) {
+        holds.Set(holder, work.record);
+        continue;
+      }
+      auto left = std::make_shared<HoldRecord>();
+      left->classes = work.record->classes;
+      left->shared = work.record->shared;
+      left->promised = work.record->promised;
+      for (std::size_t i = 0; i < work.released.size(); ++i) {
+        if (!work.released[i]) {
+          left->members.push_back(work.record->members[i]);
+        }
+      }
+      holds.Set(holder, std::move(left));
+    }
+    dirty_holds.clear();
+  }
+
   void Refresh() {
+    RefreshHolds();
     RefreshPools();
     RefreshClasses();
     RefreshNodes();
@@ -855,6 +886,10 @@ void Inventory::Hold(const std::string& holder,
                                        .node = pod.node,
                                        .devices = UsesOf(pod.devices)});
   }
+  // The caller's order is by class and index; a plan read back from an annotation may not be.
+  std::sort(hold->members.begin(), hold->members.end(), [](const auto& a, const auto& b) {
+    return std::tie(a.pod_class, a.index) < std::tie(b.pod_class, b.index);
+  });
   hold->shared = UsesOf(placement.shared_devices);
   for (std::size_t i = 0; i < gang.claims.size(); ++i) {
     const auto& claim = gang.claims[i];
@@ -895,39 +930,53 @@ void Inventory::Hold(const std::string& holder,
   for (const auto& [key, promise] : hold->promised) {
     impl_->promised.Set(key, std::make_shared<const PromisedClaim>(promise));
   }
-  impl_->holds.Set(holder, std::move(hold));
+  const std::size_t members = hold->members.size();
+  impl_->holding[holder] =
+      HoldWork{.record = std::move(hold), .released = std::vector<bool>(members, false)};
+  impl_->dirty_holds.insert(holder);
 }
 
 void Inventory::ReleaseOne(const std::string& holder, std::size_t pod_class, std::int32_t index) {
-  const HoldRecord* old = impl_->holds.Find(holder);
-  if (old == nullptr) {
+  const auto held = impl_->holding.find(holder);
+  if (held == impl_->holding.end()) {
     return;
   }
-  const auto at = std::find_if(old->members.begin(), old->members.end(), [&](const auto& member) {
-    return member.pod_class == pod_class && member.index == index;
-  });
-  if (at == old->members.end()) {
+  HoldWork& work = held->second;
+  const auto& members = work.record->members;
+  const auto wanted = std::make_pair(pod_class, index);
+  const auto at = std::lower_bound(
+      members.begin(), members.end(), wanted, [](const HoldMember& member, const auto& key) {
+        return std::make_pair(member.pod_class, member.index) < key;
+      });
+  if (at == members.end() || at->pod_class != pod_class || at->index != index) {
     return;
   }
-  impl_->ReleaseMember(*old, *at);
-  auto hold = std::make_shared<HoldRecord>(*old);
-  hold->members.erase(hold->members.begin() + (at - old->members.begin()));
-  impl_->holds.Set(holder, std::move(hold));
+  const auto position = static_cast<std::size_t>(at - members.begin());
+  if (work.released[position]) {
+    return;
+  }
+  work.released[position] = true;
+  impl_->ReleaseMember(*work.record, *at);
+  impl_->dirty_holds.insert(holder);
 }
 
 void Inventory::Release(const std::string& holder) {
-  const HoldRecord* old = impl_->holds.Find(holder);
-  if (old == nullptr) {
+  const auto held = impl_->holding.find(holder);
+  if (held == impl_->holding.end()) {
     return;
   }
-  for (const auto& member : old->members) {
-    impl_->ReleaseMember(*old, member);
+  const HoldWork work = std::move(held->second);
+  impl_->holding.erase(held);
+  for (std::size_t i = 0; i < work.released.size(); ++i) {
+    if (!work.released[i]) {
+      impl_->ReleaseMember(*work.record, work.record->members[i]);
+    }
   }
-  impl_->GiveBack(old->shared);
-  for (const auto& [key, promise] : old->promised) {
+  impl_->GiveBack(work.record->shared);
+  for (const auto& [key, promise] : work.record->promised) {
     impl_->promised.Set(key, nullptr);
   }
-  impl_->holds.Set(holder, nullptr);
+  impl_->dirty_holds.insert(holder);
 }
 
 std::shared_ptr<const InventoryView> Inventory::View() const {
