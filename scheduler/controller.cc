@@ -197,7 +197,11 @@ void Controller::Impl::OnObject(const api::Object& object) {
     if (version != 0 && version < it->second) {
       return;  // older than the answer to our own write
     }
+    const bool known = version != 0 && version == it->second;
     adopted.erase(it);
+    if (known) {
+      return;  // that answer itself
+    }
   }
   if (const auto it = trouble.find(id); it != trouble.end() && it->second.conflict) {
     trouble.erase(it);

@@ -406,7 +406,7 @@ bool Controller::Impl::WriteAdmission(const api::Workload& workload,
     SyncChecks(admitted, edit);
   }
   const bool admitted_now = SyncAdmitted(edit);
-  if (admitted_now && options.wait_for_pods_ready.enabled) {
+  if (admitted_now && options.wait_for_pods_ready.enabled && UnitOf(workload)) {
     // With the admission, so that it costs no write of its own.
     edit.SetCondition("PodsReady", "False", "WaitForStart", "Not all pods are ready or succeeded");
   }
