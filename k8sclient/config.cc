@@ -31,7 +31,11 @@ std::string DirectoryOf(const std::string& file) {
 }
 
 std::string Resolve(const std::string& path, const std::string& file) {
-  return path.empty() || path.front() == '/' ? path : DirectoryOf(file) + "/" + path;
+  if (path.empty() || path.front() == '/') {
+    return path;
+  }
+  const std::string directory = DirectoryOf(file);
+  return directory.ends_with('/') ? directory + path : directory + "/" + path;
 }
 
 // One named entry of a kubeconfig and where it stood, for messages and for relative paths.

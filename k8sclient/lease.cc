@@ -163,6 +163,7 @@ void LeaseMachine::TakeIfFree(TimePoint now, Actions& out) {
 }
 
 void LeaseMachine::Sleep(TimePoint now, Actions& out) {
+  conflicts_ = 0;
   if (leading_) {
     out.emplace_back(
         lease_action::StartTimer{.when = std::min(now + options_.retry_period, deadline_)});
@@ -244,6 +245,7 @@ void LeaseMachine::On(const lease_input::Written& written, TimePoint now, Action
     return;
   }
   out_ = Out::kNothing;
+  conflicts_ = 0;
   Observe(written.record, now, out);
   if (releasing_) {
     GoOnReleasing(now, out);
@@ -282,8 +284,10 @@ void LeaseMachine::On(const lease_input::Failed& failed, TimePoint now, Actions&
     }
     return;
   }
-  if (was == Out::kWrite &&
-      (failed.error.code == ErrorCode::kConflict || failed.error.code == ErrorCode::kNotFound)) {
+  // Somebody else wrote: look at once, but not for ever should a server answer so to everything.
+  const bool lost_race =
+      failed.error.code == ErrorCode::kConflict || failed.error.code == ErrorCode::kNotFound;
+  if (was == Out::kWrite && lost_race && ++conflicts_ <= 2) {
     Read(out);
     if (leading_) {
       out.emplace_back(lease_action::StartTimer{.when = deadline_});

@@ -128,6 +128,7 @@ class LeaseMachine {
   LeaseOptions options_;
   Prng prng_;
   Out out_ = Out::kNothing;
+  int conflicts_ = 0;  // in a row
   bool started_ = false;
   bool leading_ = false;
   bool releasing_ = false;

@@ -53,7 +53,7 @@ TEST(Kubeconfig, ReadsClusterAndUser) {
       "certificate-authority-data: " +
           Base64Encode("CA") + ", proxy-url: 'http://me:p%40ss@proxy:3128'}",
       "{client-certificate: certs/c.pem, client-key-data: " + Base64Encode("KEY") +
-          ", tokenFile: token, as: bob, as-groups: [g1, g2], as-user-extra: {x: [y]}}");
+          ", tokenFile: token, as: bob, as-groups: [g1, g2], as-user-extra: {x: [z]}}");
   f.files["/etc/kc/certs/c.pem"] = "CERT";
   const auto config = LoadKubeconfig("/etc/kc/config", "", f.Environment());
   ASSERT_TRUE(config) << config.error().message;

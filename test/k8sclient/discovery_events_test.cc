@@ -35,13 +35,13 @@ Json Resource(const std::string& plural, const std::string& kind) {
 }
 Json Group(const std::string& name,
            const std::string& version,
-           const Json& resources,
+           const Json::array_t& resources,
            const std::string& freshness = "Current") {
   return {
       {"metadata", {{"name", name}}},
       {"versions", {{{"version", version}, {"freshness", freshness}, {"resources", resources}}}}};
 }
-Json Aggregated(const Json& groups) {
+Json Aggregated(const Json::array_t& groups) {
   return {{"kind", "APIGroupDiscoveryList"}, {"items", groups}};
 }
 
@@ -107,7 +107,7 @@ TEST(Discovery, PicksUpKindsThatAppearLaterAndDropsThoseThatGo) {
   EXPECT_EQ(w.changes, 1);
   EXPECT_GT(w.unchanged, 10) << "what has not changed costs a 304";
   const std::string kueue(api::Info(Kind::kWorkload).version);
-  w.documents["/apis"]["items"].push_back(
+  w.documents["/apis"]["items"].emplace_back(
       Group("kueue.x-k8s.io", kueue, {Resource("workloads", "Workload")}));
   w.discovery->Refresh();
   w.timers.Settle();
@@ -142,7 +142,7 @@ TEST(Discovery, KeepsWhatASilentAggregatedServerServedBefore) {
   DiscoveryWorld w;
   w.discovery->Start();
   w.timers.Settle();
-  w.documents["/apis"] = Aggregated({Group("batch", "v1", Json::array(), "Stale")});
+  w.documents["/apis"] = Aggregated({Group("batch", "v1", {}, "Stale")});
   w.timers.Advance(seconds(31));
   EXPECT_EQ(w.changes, 1);
   EXPECT_TRUE(w.discovery->served().Has(Kind::kJob));
