@@ -79,6 +79,9 @@ class State {
   [[nodiscard]] QueueStatus LocalQueueStatus(const api::ObjectKey& key) const;
   [[nodiscard]] std::vector<PendingView> Pending() const;  // by ClusterQueue, then position
   [[nodiscard]] std::optional<PendingView> PendingOf(const api::ObjectKey& workload) const;
+  // All queues, by name: for metrics and dashboards.
+  [[nodiscard]] std::vector<api::Ptr<api::ClusterQueue>> ClusterQueues() const;
+  [[nodiscard]] std::vector<api::Ptr<api::LocalQueue>> LocalQueues() const;
   // The ClusterQueue that a LocalQueue leads to; empty if there is none.
   [[nodiscard]] std::string ClusterQueueOf(const api::ObjectKey& local_queue) const;
   [[nodiscard]] const api::ResourceFlavor* Flavor(const std::string& name) const;

@@ -267,6 +267,22 @@ std::vector<api::ObjectKey> State::TakeDirtyLocalQueues() {
   return out;
 }
 
+std::vector<api::Ptr<api::ClusterQueue>> State::ClusterQueues() const {
+  std::vector<api::Ptr<api::ClusterQueue>> out;
+  for (const auto& [name, queue] : impl_->objects.cluster_queues) {
+    out.push_back(queue);
+  }
+  return out;
+}
+
+std::vector<api::Ptr<api::LocalQueue>> State::LocalQueues() const {
+  std::vector<api::Ptr<api::LocalQueue>> out;
+  for (const auto& [key, queue] : impl_->local_queues) {
+    out.push_back(queue);
+  }
+  return out;
+}
+
 const AdmissionDecision* State::DecisionOf(const api::ObjectKey& workload) const {
   const auto it = impl_->workloads.find(workload);
   return it == impl_->workloads.end() || !it->second.decision ? nullptr : &*it->second.decision;
