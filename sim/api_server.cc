@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/digest.h"
 #include "base/strings.h"
+#include "sim/admission.h"
 #include "sim/conversion.h"
 #include "sim/discovery.h"
 #include "sim/patching.h"
@@ -137,6 +138,7 @@ bool Target::True(std::string_view key) const {
 }
 
 Server::Server(ApiServerOptions server_options) : options(std::move(server_options)) {}
+Server::~Server() = default;
 
 std::string Server::TableKey(const ResourceInfo& resource) {
   return resource.plural == "events" && resource.group.empty() ? std::string("events.k8s.io/events")
@@ -173,6 +175,7 @@ std::string Server::NewSuffix() {
 Outcome<Call> Server::Resolve(const k8s::Request& request, TimePoint at) const {
   Call call;
   call.request = &request;
+  call.accept = request.accept;
   call.now = at;
   call.target = Target::Parse(request.target);
   const std::vector<std::string>& path = call.target.path;
@@ -292,7 +295,9 @@ k8s::Response Server::Render(const Call& call, Answer answer) const {
   if (!answer.text.empty()) {
     response.body = std::move(answer.text);
   } else if (answer.object) {
-    response.body = TextIn(call, *answer.object);
+    const auto other = ObjectInOtherForm(*this, call, *answer.object);
+    response.body = other ? other->dump(-1, ' ', false, Json::error_handler_t::replace)
+                          : TextIn(call, *answer.object);
   } else {
     response.body = answer.body.dump(-1, ' ', false, Json::error_handler_t::replace);
   }

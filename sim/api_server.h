@@ -30,6 +30,12 @@ struct ApiServerOptions {
   // Namespaces are created on demand when an object names one that does not exist (scenario files
   // rely on it).
   bool auto_create_namespaces = false;
+  // Each new PodGroup gets the finalizer scheduling.k8s.io/podgroup-protection; somebody must then
+  // remove it again.
+  bool podgroup_protection = false;
+  // metadata.managedFields is kept for every write, as server-side apply needs it. Without it
+  // conflicts are only seen between appliers.
+  bool managed_fields = true;
   // Changes kept for watches that resume; older resume points answer 410.
   std::size_t watch_window = 10'000;
 };

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "k8sclient/request.h"
@@ -15,6 +16,12 @@ namespace muster::sim {
                                                     const k8s::Request& request,
                                                     const Target& target);
 
+[[nodiscard]] Json OpenApiIndex(const Server& server);
+[[nodiscard]] std::optional<Json> OpenApiDocument(const Server& server,
+                                                  const std::string& group,
+                                                  const std::string& version);
+[[nodiscard]] Json OpenApiVersion2();
+
 // A list as Table or PartialObjectMetadataList when the request asks for that, or nullopt.
 [[nodiscard]] std::optional<Answer> ListInOtherForm(const Server& server,
                                                     const Call& call,
@@ -26,5 +33,9 @@ namespace muster::sim {
                                           const Call& call,
                                           const Stored& object);
 [[nodiscard]] std::string WatchBookmarkText(const Call& call, const Json& object);
+// One object in the form that the request asks for, or nullopt when that is plain JSON.
+[[nodiscard]] std::optional<Json> ObjectInOtherForm(const Server& server,
+                                                    const Call& call,
+                                                    const Stored& object);
 
 }  // namespace muster::sim

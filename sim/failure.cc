@@ -33,7 +33,7 @@ std::string FieldError::Body() const {
   switch (type) {
     case Type::kInvalid:
     case Type::kTypeInvalid:
-      out = "Invalid value: " + value;
+      out = value.empty() ? "Invalid value" : "Invalid value: " + value;
       break;
     case Type::kRequired:
       out = "Required value";
@@ -45,7 +45,7 @@ std::string FieldError::Body() const {
       out = "Unsupported value: " + value;
       break;
     case Type::kDuplicate:
-      out = "Duplicate value: " + value;
+      out = value.empty() ? "Duplicate value" : "Duplicate value: " + value;
       break;
     case Type::kNotFound:
       out = "Not found: " + value;
@@ -112,14 +112,12 @@ FieldError Forbidden(std::string path, std::string detail) {
 FieldError NotSupported(std::string path,
                         const Json& value,
                         const std::vector<std::string>& supported) {
-  std::vector<std::string> sorted = supported;
-  std::ranges::sort(sorted);
   std::string detail;
-  if (!sorted.empty()) {
+  if (!supported.empty()) {
     detail = "supported values: ";
-    for (std::size_t i = 0; i < sorted.size(); ++i) {
+    for (std::size_t i = 0; i < supported.size(); ++i) {
       detail += (i == 0 ? "" : ", ");
-      AppendJsonString(detail, sorted[i]);
+      AppendJsonString(detail, supported[i]);
     }
   }
   return {.type = FieldError::Type::kNotSupported,

@@ -1,12 +1,16 @@
 #include "sim/patching.h"
 
+#include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/strings.h"
+#include "sim/access.h"
+#include "sim/schema.h"
 
 namespace muster::sim {
 namespace {
@@ -228,12 +232,203 @@ std::expected<void, std::string> ApplyJsonPatch(Json& target, const Json& operat
   return {};
 }
 
+namespace {
+
+constexpr std::string_view kDirective = "$patch";
+constexpr std::string_view kRetainKeys = "$retainKeys";
+constexpr std::string_view kElementOrder = "$setElementOrder/";
+constexpr std::string_view kDeleteFromList = "$deleteFromPrimitiveList/";
+
+// A value that is new to the object: the directives in it have nothing to work on.
+Json WithoutDirectives(const Json& value) {
+  if (value.is_array()) {
+    Json out = Json::array();
+    for (const Json& item : value) {
+      if (item.is_object() && item.contains(kDirective)) {
+        continue;
+      }
+      out.push_back(WithoutDirectives(item));
+    }
+    return out;
+  }
+  if (!value.is_object()) {
+    return value;
+  }
+  Json out = Json::object();
+  for (const auto& [key, item] : value.items()) {
+    if (!key.starts_with('$') && !item.is_null()) {
+      out[key] = WithoutDirectives(item);
+    }
+  }
+  return out;
+}
+
+std::expected<void, std::string> StrategicObject(Json& target,
+                                                 const Json& patch,
+                                                 const Schema* schema,
+                                                 int depth);
+
+std::expected<void, std::string> StrategicList(Json& target,
+                                               const Json& patch,
+                                               const Schema& schema,
+                                               int depth) {
+  const std::string& merge_key = schema.patch_merge_key;
+  if (merge_key.empty()) {
+    for (const Json& item : patch) {
+      if (std::ranges::find(target, item) == target.end()) {
+        target.push_back(item);
+      }
+    }
+    return {};
+  }
+  for (const Json& item : patch) {
+    if (item.is_object() && TextAt(item, kDirective) == "replace") {
+      target = WithoutDirectives(patch);
+      return {};
+    }
+  }
+  for (const Json& item : patch) {
+    const Json* key = Member(item, merge_key);
+    if (key == nullptr) {
+      return std::unexpected("map: " + item.dump(-1, ' ', false, Json::error_handler_t::replace) +
+                             " does not contain declared merge key: " + merge_key);
+    }
+    std::size_t at = 0;
+    while (at < target.size() &&
+           (Member(target[at], merge_key) == nullptr || *Member(target[at], merge_key) != *key)) {
+      ++at;
+    }
+    if (TextAt(item, kDirective) == "delete") {
+      if (at < target.size()) {
+        target.erase(at);
+      }
+      continue;
+    }
+    if (at == target.size()) {
+      target.push_back(WithoutDirectives(item));
+      continue;
+    }
+    if (auto done = StrategicObject(target[at], item, schema.items, depth + 1); !done) {
+      return done;
+    }
+  }
+  return {};
+}
+
+// Items in the order asked for; those that the order does not name keep their place behind.
+void Reorder(Json& list, const Json& order, const std::string& merge_key) {
+  if (!list.is_array() || !order.is_array()) {
+    return;
+  }
+  const auto rank = [&](const Json& item) {
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      const bool same = merge_key.empty()
+                            ? order[i] == item
+                            : Member(order[i], merge_key) != nullptr &&
+                                  Member(item, merge_key) != nullptr &&
+                                  *Member(order[i], merge_key) == *Member(item, merge_key);
+      if (same) {
+        return i;
+      }
+    }
+    return order.size();
+  };
+  std::vector<std::pair<std::size_t, Json>> ranked;
+  for (Json& item : list) {
+    const std::size_t at = rank(item);
+    ranked.emplace_back(at, std::move(item));
+  }
+  std::ranges::stable_sort(ranked, {}, &std::pair<std::size_t, Json>::first);
+  list = Json::array();
+  for (auto& [at, item] : ranked) {
+    list.push_back(std::move(item));
+  }
+}
+
+std::expected<void, std::string> StrategicObject(Json& target,
+                                                 const Json& patch,
+                                                 const Schema* schema,
+                                                 int depth) {
+  if (depth > kMaxJsonDepth) {
+    return std::unexpected("the patch is nested too deeply");
+  }
+  if (!target.is_object()) {
+    target = Json::object();
+  }
+  const std::string directive = TextAt(patch, kDirective);
+  if (directive == "replace") {
+    target = WithoutDirectives(patch);
+    return {};
+  }
+  if (directive == "delete") {
+    target = Json::object();
+    return {};
+  }
+  if (const Json* keep = Member(patch, kRetainKeys); keep != nullptr && keep->is_array()) {
+    for (auto it = target.begin(); it != target.end();) {
+      it = std::ranges::find(*keep, Json(it.key())) == keep->end() ? target.erase(it)
+                                                                   : std::next(it);
+    }
+  }
+  for (const auto& [key, value] : patch.items()) {
+    if (key.starts_with(kDeleteFromList)) {
+      const auto it = target.find(key.substr(kDeleteFromList.size()));
+      if (it != target.end() && it->is_array() && value.is_array()) {
+        for (const Json& item : value) {
+          for (std::size_t i = 0; i < it->size();) {
+            if ((*it)[i] == item) {
+              it->erase(i);
+            } else {
+              ++i;
+            }
+          }
+        }
+      }
+    }
+  }
+  for (const auto& [key, value] : patch.items()) {
+    if (key.starts_with('$')) {
+      continue;
+    }
+    if (value.is_null()) {
+      target.erase(key);
+      continue;
+    }
+    const Schema* child = schema == nullptr ? nullptr : schema->Property(key);
+    const auto it = target.find(key);
+    if (value.is_object() && it != target.end() && it->is_object()) {
+      if (TextAt(value, kDirective) == "delete") {
+        target.erase(it);
+      } else if (auto done = StrategicObject(*it, value, child, depth + 1); !done) {
+        return done;
+      }
+    } else if (value.is_array() && it != target.end() && it->is_array() && child != nullptr &&
+               child->patch_merge) {
+      if (auto done = StrategicList(*it, value, *child, depth + 1); !done) {
+        return done;
+      }
+    } else {
+      target[key] = WithoutDirectives(value);
+    }
+  }
+  for (const auto& [key, value] : patch.items()) {
+    if (key.starts_with(kElementOrder)) {
+      const std::string field = key.substr(kElementOrder.size());
+      const Schema* child = schema == nullptr ? nullptr : schema->Property(field);
+      if (const auto it = target.find(field); it != target.end()) {
+        Reorder(*it, value, child == nullptr ? std::string() : child->patch_merge_key);
+      }
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
 std::expected<void, std::string> ApplyStrategicPatch(Json& target,
                                                      const Json& patch,
                                                      const Schema* schema) {
-  (void)schema;
-  ApplyMergePatch(target, patch);
-  return {};
+  return StrategicObject(target, patch, schema, 0);
 }
 
 }  // namespace muster::sim

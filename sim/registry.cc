@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/strings.h"
+#include "sim/schema.h"
 
 namespace muster::sim {
 namespace {
@@ -139,6 +140,27 @@ constexpr Row kRows[] = {
 
 }  // namespace
 
+std::tuple<int, int, int> VersionRank(const std::string& version) {
+  int major = 0;
+  int minor = 0;
+  std::size_t at = 1;
+  if (version.empty() || version[0] != 'v') {
+    return {-1, 0, 0};
+  }
+  while (at < version.size() && version[at] >= '0' && version[at] <= '9' && major < 100'000) {
+    major = major * 10 + (version[at++] - '0');
+  }
+  const std::string_view rest = std::string_view(version).substr(at);
+  const int stage = rest.empty()                ? 2
+                    : rest.starts_with("beta")  ? 1
+                    : rest.starts_with("alpha") ? 0
+                                                : -1;
+  for (std::size_t i = stage == 1 ? 4 : 5; stage < 2 && i < rest.size() && minor < 100'000; ++i) {
+    minor = minor * 10 + (rest[i] >= '0' && rest[i] <= '9' ? rest[i] - '0' : 0);
+  }
+  return {stage, major, minor};
+}
+
 const ResourceVersionInfo* ResourceInfo::Version(std::string_view name) const {
   const auto it = std::ranges::find(versions, name, &ResourceVersionInfo::name);
   return it == versions.end() ? nullptr : &*it;
@@ -181,6 +203,7 @@ Registry::Registry() {
     version.name = row.version;
     version.status = flags.contains('S');
     version.scale = flags.contains('C');
+    version.schema = BuiltinTypes::Get().Find(row.group, row.version, row.kind);
     info.versions.push_back(std::move(version));
     Put(std::move(info));
   }

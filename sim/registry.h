@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "api/json.h"
@@ -66,6 +67,10 @@ struct ResourceInfo {
   [[nodiscard]] const ResourceVersionInfo& Storage() const;
   [[nodiscard]] std::string ApiVersion(std::string_view version) const;
 };
+
+// Versions are preferred by stage, then by number: v2, v1, v1beta2, v1beta1, v1alpha1. The higher
+// rank comes first.
+[[nodiscard]] std::tuple<int, int, int> VersionRank(const std::string& version);
 
 // Shape    Ordered by key. Builtin kinds are there from the start; custom ones come and go with
 // their definitions.

@@ -50,11 +50,13 @@ struct Call {
   std::string name;
   std::string subresource;
   const k8s::Request* request = nullptr;
+  std::string accept;
   Target target;
   TimePoint now{};
   bool dry_run = false;
   FieldValidation field_validation = FieldValidation::kWarn;
   std::string manager;
+  bool applied = false;  // a server-side apply: managedFields are already in the object
   UserInfo user;
   std::vector<std::string> warnings;
 
@@ -73,6 +75,7 @@ struct Answer {
 };
 
 struct Server;
+class Policies;
 
 class Stream final : public WatchStream {
  public:
@@ -110,6 +113,7 @@ class Stream final : public WatchStream {
 
 struct Server : std::enable_shared_from_this<Server> {
   explicit Server(ApiServerOptions server_options);
+  ~Server();
 
   // Creates what exists in every cluster: namespaces, priority classes, CRDs, policies.
   void Bootstrap();
@@ -130,6 +134,7 @@ struct Server : std::enable_shared_from_this<Server> {
   [[nodiscard]] Outcome<Answer> Create(Call& call);
   [[nodiscard]] Outcome<Answer> Update(Call& call);
   [[nodiscard]] Outcome<Answer> Patch(Call& call);
+  [[nodiscard]] Outcome<Answer> Apply(Call& call, const StoredPtr& old);
   [[nodiscard]] Outcome<Answer> Delete(Call& call);
   [[nodiscard]] Outcome<Answer> DeleteCollection(Call& call);
   [[nodiscard]] Outcome<Answer> PodBinding(Call& call);
@@ -139,6 +144,27 @@ struct Server : std::enable_shared_from_this<Server> {
 
   // The body as an object in the version of the request, with unknown fields treated as asked.
   [[nodiscard]] Outcome<Json> DecodeBody(Call& call) const;
+  // What every object goes through after it was decoded or patched, in the version of the call:
+  // canonical form, unknown fields, defaults.
+  [[nodiscard]] Outcome<void> Ingest(Call& call, Json& object) const;
+  // The same without defaults.
+  [[nodiscard]] Outcome<void> Clean(Call& call, Json& object) const;
+  // Books a write on its manager in metadata.managedFields.
+  void Track(const Call& call, const Json* old, Json& object) const;
+  // Creates may only go into a namespace that exists and stays.
+  [[nodiscard]] Outcome<void> EnsureNamespace(Call& call);
+  // Plugins and mutating policies.
+  [[nodiscard]] Outcome<void> Mutate(Call& call,
+                                     Operation operation,
+                                     Json& object,
+                                     const Json* old);
+  // Schema, rules and validating policies. Objects are in the storage version.
+  [[nodiscard]] Outcome<void> Validate(Call& call, const Json& object, const Json* old);
+  [[nodiscard]] Outcome<void> Admit(Call& call,
+                                    Operation operation,
+                                    const Json* object,
+                                    const Json* old);
+  [[nodiscard]] const Policies& CurrentPolicies();
   // `object` is in the storage version, complete but for what the server sets.
   [[nodiscard]] Outcome<StoredPtr> CommitCreate(Call& call, Json object);
   // `object` replaces `old`; both in the storage version.
@@ -175,6 +201,7 @@ struct Server : std::enable_shared_from_this<Server> {
   std::vector<std::weak_ptr<Stream>> streams;
   std::function<void()> on_change;
   TimePoint now{};
+  std::unique_ptr<Policies> policies;  // null after a policy has changed
 };
 
 }  // namespace muster::sim

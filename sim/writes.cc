@@ -2,9 +2,20 @@
 #include <charconv>
 #include <utility>
 
+#include "api/yaml.h"
+#include "base/check.h"
+#include "base/log.h"
 #include "base/strings.h"
+#include "sim/access.h"
+#include "sim/admission.h"
+#include "sim/builtin.h"
+#include "sim/crds.h"
+#include "sim/embedded.h"
 #include "sim/patching.h"
+#include "sim/rules.h"
+#include "sim/schema.h"
 #include "sim/server.h"
+#include "sim/validation.h"
 
 namespace muster::sim {
 namespace {
@@ -119,14 +130,6 @@ void Server::Remove(const ResourceInfo& resource, const StoredPtr& before) {
   Commit(resource, Change::Type::kDeleted, before->json(), before);
 }
 
-void Server::AfterCommit(const ResourceInfo& resource,
-                         const StoredPtr& before,
-                         const StoredPtr& after) {
-  (void)resource;
-  (void)before;
-  (void)after;
-}
-
 Outcome<Json> Server::DecodeBody(Call& call) const {
   Json body = ParseJson(call.request->body);
   if (!body.is_object()) {
@@ -172,6 +175,16 @@ Outcome<Answer> Server::Create(Call& call) {
   } else {
     meta.erase("namespace");
   }
+  if (auto done = Ingest(call, *body); !done) {
+    return std::unexpected(std::move(done).error());
+  }
+  call.name = Text(Meta(*body), "name");
+  if (auto done = EnsureNamespace(call); !done) {
+    return std::unexpected(std::move(done).error());
+  }
+  if (auto done = Mutate(call, Operation::kCreate, *body, nullptr); !done) {
+    return std::unexpected(std::move(done).error());
+  }
   auto stored = CommitCreate(call, ToStorage(call, *std::move(body)));
   if (!stored) {
     return std::unexpected(std::move(stored).error());
@@ -202,44 +215,17 @@ Outcome<StoredPtr> Server::CommitCreate(Call& call, Json object) {
     meta["name"] = name;
   }
   call.name = name;
-  if (resource.namespaced) {
-    const ResourceInfo* namespaces = registry.Find("", "namespaces");
-    const StoredPtr ns = TableOf(*namespaces).Find(ObjectKey{.ns = {}, .name = call.ns});
-    if (!ns) {
-      if (!options.auto_create_namespaces) {
-        return std::unexpected(NotFound("", "namespaces", call.ns));
-      }
-      Call create = call;
-      create.resource = namespaces;
-      create.version = &namespaces->versions.front();
-      create.ns.clear();
-      create.name = call.ns;
-      auto made = CommitCreate(
-          create, {{"apiVersion", "v1"}, {"kind", "Namespace"}, {"metadata", {{"name", call.ns}}}});
-      if (!made) {
-        return std::unexpected(std::move(made).error());
-      }
-    } else if (ns->json()["metadata"].contains("deletionTimestamp")) {
-      Failure failure = ForbiddenRequest(resource.group,
-                                         resource.plural,
-                                         name,
-                                         "unable to create new content in namespace " + call.ns +
-                                             " because it is being terminated");
-      failure.details["causes"] = {{{"reason", "NamespaceTerminating"},
-                                    {"message", "namespace " + call.ns + " is being terminated"},
-                                    {"field", "metadata.namespace"}}};
-      return std::unexpected(std::move(failure));
-    }
-  }
   if (TableOf(resource).Find(ObjectKey{.ns = call.ns, .name = name})) {
     return std::unexpected(AlreadyExists(resource.group, resource.plural, name));
   }
-  if (resource.Storage().status && resource.key() != "/pods") {
+  if (resource.Storage().status && resource.key() != "/nodes") {
     object.erase("status");
   }
-  for (const char* field :
-       {"deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "managedFields"}) {
+  for (const char* field : {"deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"}) {
     meta.erase(field);
+  }
+  if (!call.applied) {
+    meta.erase("managedFields");
   }
   meta["uid"] = NewUid();
   meta["creationTimestamp"] = FormatTime(call.now);
@@ -248,12 +234,19 @@ Outcome<StoredPtr> Server::CommitCreate(Call& call, Json object) {
   } else {
     meta.erase("generation");
   }
-  if (resource.key() == "/namespaces") {
-    meta["labels"]["kubernetes.io/metadata.name"] = name;
-    object["spec"]["finalizers"] = {"kubernetes"};
-    object["status"] = {{"phase", "Active"}};
+  if (!resource.custom) {
+    PrepareCreate(resource, object, call.now);
   }
-  TidyMetadata(meta);
+  TidyMetadata(Meta(object));
+  if (options.managed_fields && !call.applied) {
+    Track(call, nullptr, object);
+  }
+  if (auto done = Validate(call, object, nullptr); !done) {
+    return std::unexpected(std::move(done).error());
+  }
+  if (auto done = Admit(call, Operation::kCreate, &object, nullptr); !done) {
+    return std::unexpected(std::move(done).error());
+  }
   if (call.dry_run) {
     return std::make_shared<const Stored>(std::move(object));
   }
@@ -277,6 +270,8 @@ Outcome<StoredPtr> Server::CommitUpdate(Call& call, const StoredPtr& old, Json o
                                     "Precondition failed: UID in precondition: " + given_uid +
                                         ", UID in object meta: " + Text(old_meta, "uid")));
   }
+  Json applied_managers =
+      call.applied && meta.contains("managedFields") ? meta["managedFields"] : Json::array();
   if (call.subresource == "status") {
     Json next = before;
     if (object.contains("status")) {
@@ -318,8 +313,32 @@ Outcome<StoredPtr> Server::CommitUpdate(Call& call, const StoredPtr& old, Json o
     }
   }
   final_meta.erase("selfLink");
-  TidyMetadata(final_meta);
-  if (SameButForServerFields(before, object)) {
+  if (call.applied) {
+    final_meta["managedFields"] = std::move(applied_managers);
+  } else if (old_meta.contains("managedFields")) {
+    final_meta["managedFields"] = old_meta["managedFields"];
+  } else {
+    final_meta.erase("managedFields");
+  }
+  if (!resource.custom) {
+    PrepareUpdate(resource, call.subresource, object, before, call.now);
+  }
+  TidyMetadata(Meta(object));
+  const bool same =
+      SameButForServerFields(before, object) &&
+      (!call.applied || ListAt(old_meta, "managedFields") == ListAt(Meta(object), "managedFields"));
+  if (!same && !call.applied && (options.managed_fields || old_meta.contains("managedFields"))) {
+    Track(call, &before, object);
+  }
+  if (!same || call.resource->custom) {
+    if (auto done = Validate(call, object, &before); !done) {
+      return std::unexpected(std::move(done).error());
+    }
+  }
+  if (auto done = Admit(call, Operation::kUpdate, &object, &before); !done) {
+    return std::unexpected(std::move(done).error());
+  }
+  if (same) {
     return old;
   }
   if (resource.generation && SpecChanged(before, object)) {
@@ -372,6 +391,13 @@ Outcome<Answer> Server::Update(Call& call) {
           {Invalid("metadata.resourceVersion", Json(0), "must be specified for an update")}));
     }
   }
+  if (auto done = Ingest(call, *body); !done) {
+    return std::unexpected(std::move(done).error());
+  }
+  const Json current = ToVersion(call, old->json());
+  if (auto done = Mutate(call, Operation::kUpdate, *body, &current); !done) {
+    return std::unexpected(std::move(done).error());
+  }
   auto stored = CommitUpdate(call, old, ToStorage(call, *std::move(body)));
   if (!stored) {
     return std::unexpected(std::move(stored).error());
@@ -386,6 +412,9 @@ Outcome<Answer> Server::Patch(Call& call) {
   const bool merge = type == k8s::kMergePatch;
   const bool json_patch = type == k8s::kJsonPatch;
   const bool strategic = type == k8s::kStrategicMergePatch && !call.resource->custom;
+  if (type == k8s::kApplyPatch) {
+    return Apply(call, old);
+  }
   if (!merge && !json_patch && !strategic) {
     return std::unexpected(UnsupportedMediaType(
         "the body of the request was in an unknown format - accepted media types include: "
@@ -428,6 +457,13 @@ Outcome<Answer> Server::Patch(Call& call) {
   if (Text(Meta(object), "name") != call.name) {
     return std::unexpected(BadRequest("the name of the object (" + Text(Meta(object), "name") +
                                       ") does not match the name on the URL (" + call.name + ")"));
+  }
+  if (auto done = Ingest(call, object); !done) {
+    return std::unexpected(std::move(done).error());
+  }
+  const Json current = ToVersion(call, old->json());
+  if (auto done = Mutate(call, Operation::kUpdate, object, &current); !done) {
+    return std::unexpected(std::move(done).error());
   }
   auto stored = CommitUpdate(call, old, ToStorage(call, std::move(object)));
   if (!stored) {
@@ -830,17 +866,6 @@ Outcome<Answer> Server::Scale(Call& call) {
     return std::unexpected(std::move(stored).error());
   }
   return Answer{.status = 200, .body = scale_of((*stored)->json()), .object = {}, .text = {}};
-}
-
-void Server::Bootstrap() {
-  const ResourceInfo* namespaces = registry.Find("", "namespaces");
-  for (const char* name : {"default", "kube-node-lease", "kube-public", "kube-system"}) {
-    Call call;
-    call.resource = namespaces;
-    call.version = &namespaces->versions.front();
-    (void)CommitCreate(
-        call, {{"apiVersion", "v1"}, {"kind", "Namespace"}, {"metadata", {{"name", name}}}});
-  }
 }
 
 }  // namespace muster::sim
