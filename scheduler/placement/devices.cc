@@ -853,13 +853,10 @@ class Search {
           !RoomFor(*pool.base->record->devices[device.device].device, before, *consumed)) {
         return false;
       }
-      const bool first = before == nullptr || before->shares == 0;
+      const bool first = before == nullptr || before->shares.empty();
       if (!option.admin) {
         SharedUse after = before == nullptr ? SharedUse() : *before;
-        ++after.shares;
-        for (const auto& [name, amount] : *consumed) {
-          after.consumed[name] = after.consumed[name].Plus(amount);
-        }
+        after.Add(*consumed);
         state_.SetShared(device.pool, device.device, std::move(after));
         if (first && device.counters && state_.pool(device.pool).overdrawn > 0) {
           state_.Rollback(mark);
@@ -934,13 +931,25 @@ void TakeChosen(TrialState& state, const std::vector<Chosen>& chosen) {
       const TrialPool& pool = state.pool(one.pool);
       const auto used = pool.shared.find(one.device);
       SharedUse after = used == pool.shared.end() ? SharedUse() : used->second;
-      ++after.shares;
-      for (const auto& [name, amount] : one.consumed) {
-        after.consumed[name] = after.consumed[name].Plus(amount);
-      }
+      after.Add(one.consumed);
       state.SetShared(one.pool, one.device, std::move(after));
     } else {
       state.TakeDevice(one.pool, one.device);
+    }
+  }
+}
+
+void ReturnChosen(TrialState& state, const std::vector<Chosen>& chosen) {
+  for (const Chosen& one : chosen) {
+    if (one.admin) {
+      continue;
+    }
+    if (one.share) {
+      SharedUse after = state.pool(one.pool).shared.at(one.device);
+      MUSTER_CHECK(after.Remove(one.consumed));
+      state.SetShared(one.pool, one.device, std::move(after));
+    } else {
+      state.ReturnDevice(one.pool, one.device);
     }
   }
 }

@@ -51,9 +51,6 @@ struct ClaimPlan {
   std::vector<ConstraintPlan> constraints;
 };
 
-// What taking a device that allows several allocations uses of it.
-using Consumption = std::map<std::string, api::Quantity, std::less<>>;
-
 // Where one option stands on one device, apart from what is in use.
 enum class Fit : std::uint8_t {
   kNo,
@@ -163,7 +160,8 @@ enum class SearchMode : std::uint8_t { kFirstFit, kAny };
                                   std::int64_t& steps_left,
                                   std::vector<std::vector<Chosen>>& chosen);
 
-// Takes devices of a known solution.
+// Takes the devices of a known solution, or gives them back.
 void TakeChosen(TrialState& state, const std::vector<Chosen>& chosen);
+void ReturnChosen(TrialState& state, const std::vector<Chosen>& chosen);
 
 }  // namespace muster::placement

@@ -60,16 +60,26 @@ bool Selects(const api::DeviceTaintRule& rule, const PoolRecord& pool, const api
          (rule.device.empty() || rule.device == device.name);
 }
 
-// Taking the consumed amounts of one share away again needs a difference, which quantities do not
-// have; so shares are kept one by one and summed anew.
-void Accumulate(std::map<std::string, api::Quantity, std::less<>>& sum,
-                const std::map<std::string, api::Quantity, std::less<>>& share) {
+}  // namespace
+
+void SharedUse::Add(const Consumption& share) {
+  shares.push_back(share);
   for (const auto& [name, amount] : share) {
-    sum[name] = sum[name].Plus(amount);
+    consumed[name] = consumed[name].Plus(amount);
   }
 }
 
-}  // namespace
+bool SharedUse::Remove(const Consumption& share) {
+  const auto at = std::find(shares.begin(), shares.end(), share);
+  if (at == shares.end()) {
+    return false;
+  }
+  shares.erase(at);
+  std::vector<Consumption> left = std::exchange(shares, {});
+  consumed.clear();
+  std::for_each(left.begin(), left.end(), [&](const auto& other) { Add(other); });
+  return true;
+}
 
 std::vector<DeviceUse> UsesOf(const api::ResourceClaim& claim) {
   std::vector<DeviceUse> uses;
@@ -176,7 +186,7 @@ struct Inventory::Impl {
   CowMap<api::ObjectKey, api::ResourceClaim> claims;
   // Users of devices, whether or not a slice shows the device now. Shares are kept one by one.
   std::map<DeviceKey, std::uint32_t> exclusive;
-  std::map<DeviceKey, std::vector<std::map<std::string, api::Quantity, std::less<>>>> shares;
+  std::map<DeviceKey, std::vector<Consumption>> shares;
   std::shared_ptr<SelectorTable> selectors = std::make_shared<SelectorTable>();
 
   std::uint64_t growth = 0;
@@ -479,9 +489,8 @@ struct Inventory::Impl {
         for (std::size_t i = 0; i < state->users.size(); ++i) {
           if (work.record->devices[i].device->name == use->first.device) {
             SharedUse& shared = state->shared[static_cast<std::uint32_t>(i)];
-            shared.shares = static_cast<std::uint32_t>(use->second.size());
             for (const auto& share : use->second) {
-              Accumulate(shared.consumed, share);
+              shared.Add(share);
             }
           }
         }

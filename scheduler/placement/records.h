@@ -112,10 +112,17 @@ struct PoolRecord {
   mutable std::map<std::uint32_t, std::string> first_error;
 };
 
-// Shares of a device that allows several allocations.
+using Consumption = std::map<std::string, api::Quantity, std::less<>>;
+
+// Shares of a device that allows several allocations. They are kept one by one, because quantities
+// have no exact difference: what is left after one of them has gone is summed anew.
 struct SharedUse {
-  std::uint32_t shares = 0;
-  std::map<std::string, api::Quantity, std::less<>> consumed;
+  std::vector<Consumption> shares;
+  Consumption consumed;  // their sum
+
+  void Add(const Consumption& share);
+  // False when there is no such share.
+  bool Remove(const Consumption& share);
 };
 struct PoolState {
   std::shared_ptr<const PoolRecord> record;   // never null
@@ -130,7 +137,7 @@ struct ClassUse {
 struct DeviceUse {
   DeviceKey key;
   bool share = false;
-  std::map<std::string, api::Quantity, std::less<>> consumed;
+  Consumption consumed;
 };
 struct HoldMember {
   std::size_t pod_class = 0;

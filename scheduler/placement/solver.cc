@@ -190,9 +190,12 @@ class Solver {
   [[nodiscard]] Found PlaceShared(std::size_t position);
   [[nodiscard]] Found PlaceGroups();
   [[nodiscard]] Reason SharedRefusal() const;
+  // What is short for the group, in numbers. `pods` is how many members there are devices for,
+  // counted over all nodes, where that number alone refuses the gang.
   [[nodiscard]] std::string DeviceRefusal(const Group& group,
                                           const std::string& on,
-                                          Reason& reason);
+                                          Reason& reason,
+                                          std::optional<std::int64_t>& pods);
   [[nodiscard]] bool AgreesWithFirstFit(const Placement& placement);
   void FillIn(Placement& placement) const;
 
@@ -219,6 +222,8 @@ class Solver {
   [[nodiscard]] bool SameState(NodeIndex a, NodeIndex b) const;
 
   [[nodiscard]] std::optional<Reason> Refusal(const Group& group);
+  // Refuses when there are too few devices in all, wherever the members go.
+  [[nodiscard]] std::optional<Reason> DeviceShortage(const Group& group);
   [[nodiscard]] Reason JointRefusal() const;
   [[nodiscard]] std::string Name(const Group& group) const;
   [[nodiscard]] static std::string Excluded(const NodeFilter& filter);
@@ -530,14 +535,10 @@ bool Solver::Rearrange(Alloc alloc) {
   if (others.empty()) {
     return false;
   }
-  for (const std::size_t i : others) {
-    for (const auto& chosen : allocs_[i].chosen) {
-      if (!allocs_[i].movable ||
-          std::any_of(chosen.begin(), chosen.end(), [](const Chosen& one) { return one.share; })) {
-        unsure_ = true;
-        return false;
-      }
-    }
+  if (std::any_of(
+          others.begin(), others.end(), [&](std::size_t i) { return !allocs_[i].movable; })) {
+    unsure_ = true;
+    return false;
   }
   const auto mark = state_.Checkpoint();
   std::vector<SearchItem> items;
@@ -545,11 +546,7 @@ bool Solver::Rearrange(Alloc alloc) {
     for (std::size_t p = 0; p < allocs_[i].plans.size(); ++p) {
       items.push_back(
           SearchItem{.plan = allocs_[i].plans[p], .node = &problem_.On(allocs_[i].node), .pod = i});
-      for (const Chosen& one : allocs_[i].chosen[p]) {
-        if (!one.admin) {
-          state_.ReturnDevice(one.pool, one.device);
-        }
-      }
+      ReturnChosen(state_, allocs_[i].chosen[p]);
     }
   }
   for (const ClaimPlan* plan : alloc.plans) {
@@ -909,7 +906,8 @@ std::optional<Reason> Solver::Refusal(const Group& group) {
     }
   } else if (group.devices) {
     reason.code = Reason::Code::kDevices;
-    reason.message = head + ": " + DeviceRefusal(group, on, reason);
+    std::optional<std::int64_t> pods;
+    reason.message = head + ": " + DeviceRefusal(group, on, reason, pods);
   } else if (!group.ports.empty()) {
     reason.message = head + ": host ports are free on too few nodes" + on;
   } else {
@@ -973,7 +971,10 @@ Reason Solver::JointRefusal() const {
   return reason;
 }
 
-std::string Solver::DeviceRefusal(const Group& group, const std::string& on, Reason& reason) {
+std::string Solver::DeviceRefusal(const Group& group,
+                                  const std::string& on,
+                                  Reason& reason,
+                                  std::optional<std::int64_t>& pods) {
   // Of the requests with one alternative, the one that is furthest from being met.
   std::vector<const ClaimPlan*> plans = group.plans;
   for (const auto& served : group.served) {
@@ -988,6 +989,7 @@ std::string Solver::DeviceRefusal(const Group& group, const std::string& on, Rea
   }
   std::string broken;
   std::string error;
+  bool shares = false;
   std::map<std::uint32_t, std::set<std::pair<std::uint32_t, std::uint32_t>>> free;
   for (NodeIndex node = 0; node < state_.node_count(); ++node) {
     if (group.filter->exclusion[node] != Exclusion::kNone) {
@@ -996,6 +998,7 @@ std::string Solver::DeviceRefusal(const Group& group, const std::string& on, Rea
     const NodeDevices& devices = problem_.On(node);
     broken = broken.empty() ? devices.broken : broken;
     error = error.empty() ? devices.error : error;
+    shares = shares || devices.shares;
     for (std::size_t i = 0; i < devices.devices.size(); ++i) {
       const NodeDevice& device = devices.devices[i];
       for (const ClaimPlan* plan : plans) {
@@ -1023,6 +1026,11 @@ std::string Solver::DeviceRefusal(const Group& group, const std::string& on, Rea
         worst = &option;
         worst_asked = asked.value();
         worst_free = have;
+        pods.reset();
+        if (request.options.size() == 1 && !option.all && !option.admin && !shares && !shared &&
+            option.count > 0 && have < asked.value()) {
+          pods = have / option.count;
+        }
       }
     }
   }
@@ -1046,6 +1054,21 @@ std::string Solver::DeviceRefusal(const Group& group, const std::string& on, Rea
     text += "; selector error on " + error;
   }
   return text;
+}
+
+std::optional<Reason> Solver::DeviceShortage(const Group& group) {
+  Reason reason;
+  reason.code = Reason::Code::kDevices;
+  reason.pod_class = group.first->name;
+  std::optional<std::int64_t> pods;
+  const std::string text =
+      DeviceRefusal(group, " on " + Plural(group.filter->matching, "matching node"), reason, pods);
+  if (!pods) {
+    return std::nullopt;
+  }
+  reason.message = Name(group) + ": " + Plural(group.count, "pod") + " asked, " +
+                   std::to_string(*pods) + " fit: " + text + Excluded(*group.filter);
+  return reason;
 }
 
 Reason Solver::SharedRefusal() const {
@@ -1350,6 +1373,16 @@ Found Solver::PlaceGroups() {
   Undo(before);
   refusals_.clear();
   unsure_ = false;
+  for (const std::size_t index : order_) {
+    if (groups_[index].devices) {
+      if (auto reason = DeviceShortage(groups_[index])) {
+        refusals_.push_back(std::move(*reason));
+      }
+    }
+  }
+  if (!refusals_.empty()) {
+    return Found::kNo;
+  }
   for (const std::size_t index : order_) {
     if (groups_[index].devices) {
       CountNodeCaps(groups_[index], index);

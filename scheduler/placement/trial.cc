@@ -47,7 +47,15 @@ struct Trial::Impl {
       if (device == pool.base->record->device_index.end()) {
         continue;
       }
-      if (!use.share && pool.users[device->second] > 0) {
+      if (use.share) {
+        const auto shared = pool.shared.find(device->second);
+        if (shared != pool.shared.end()) {
+          SharedUse left = shared->second;
+          if (left.Remove(use.consumed)) {
+            state.SetShared(slot->second, device->second, std::move(left));
+          }
+        }
+      } else if (pool.users[device->second] > 0) {
         state.ReturnDevice(slot->second, device->second);
       }
     }

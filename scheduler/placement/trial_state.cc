@@ -72,7 +72,8 @@ TrialPool& TrialState::pool(std::uint32_t slot) {
     }
     for (std::uint32_t device = 0; device < pool->users.size(); ++device) {
       const auto shared = pool->shared.find(device);
-      if (pool->users[device] > 0 || (shared != pool->shared.end() && shared->second.shares > 0)) {
+      if (pool->users[device] > 0 ||
+          (shared != pool->shared.end() && !shared->second.shares.empty())) {
         Use(*pool, device, -1);
       }
     }
@@ -112,8 +113,8 @@ void TrialState::ReturnDevice(std::uint32_t slot, std::uint32_t device) {
 void TrialState::SetShared(std::uint32_t slot, std::uint32_t device, SharedUse use) {
   TrialPool& changed = pool(slot);
   const auto at = changed.shared.find(device);
-  const bool was_used = at != changed.shared.end() && at->second.shares > 0;
-  const bool is_used = use.shares > 0;
+  const bool was_used = at != changed.shared.end() && !at->second.shares.empty();
+  const bool is_used = !use.shares.empty();
   if (was_used != is_used) {
     Use(changed, device, is_used ? -1 : 1);
   }
@@ -187,8 +188,8 @@ void TrialState::Rollback(Mark mark) {
         TrialPool& changed = *pools_[slot];
         auto& [existed, old] = old_shared_.back();
         SharedUse& now = changed.shared[device];
-        const bool is_used = now.shares > 0;
-        const bool was_used = existed && old.shares > 0;
+        const bool is_used = !now.shares.empty();
+        const bool was_used = existed && !old.shares.empty();
         if (was_used != is_used) {
           Use(changed, device, was_used ? -1 : 1);
         }

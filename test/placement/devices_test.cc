@@ -449,6 +449,34 @@ TEST(Devices, SharesOfADeviceAreBoundedByItsCapacity) {
   EXPECT_EQ(placed.pods[0].devices[0].consumed_capacity.at("memory").ToString(), "4Gi");
   gang.classes[0].count = 1;
   EXPECT_THAT(Message(trial.Place(gang, kBudget)), HasSubstr("0 fit"));
+  gang.classes[0].count = 3;
+  EXPECT_THAT(Message(world.trial().Place(gang, kBudget)), HasSubstr("2 fit"));
+  gang.classes[0].count = 2;
+  world.inventory.Hold("team/w", gang, placed);
+  EXPECT_THAT(Message(world.trial().Place(gang, kBudget)), HasSubstr("0 fit"));
+  Trial evicted = world.trial();
+  evicted.Remove("team/w", {});
+  EXPECT_EQ(Message(evicted.Place(gang, kBudget)), "placed");
+  world.inventory.ReleaseOne("team/w", 0, 1);
+  world.inventory.Release("team/w");
+  EXPECT_EQ(Message(world.trial().Place(gang, kBudget)), "placed");
+}
+
+TEST(Devices, TooFewNetworkDevicesAreANoAndNotADoubt) {
+  DeviceWorld world;
+  for (int i = 0; i < 20; ++i) {
+    world.AddNode("n" + std::to_string(i), {{"cpu", 1000}});
+  }
+  std::vector<api::Device> devices;
+  for (int i = 0; i < 60; ++i) {
+    devices.push_back(Gpu("d" + std::to_string(i)));
+  }
+  world.AddPool("", "net", devices);
+  GangRequest gang = OneClass(61, Exactly("gpu.test", 1));
+  EXPECT_EQ(
+      Message(world.trial().Place(gang, kBudget)),
+      "pod set main: 61 pods asked, 60 fit: gpu.test: 61 devices asked, 60 match and are free on "
+      "20 matching nodes");
 }
 
 TEST(Devices, WhatIsMissingOrNotBuiltYetIsNamed) {
