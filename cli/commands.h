@@ -19,6 +19,7 @@ struct SimulateArgs {
   std::uint64_t seed = 0;
   std::string output = "table";  // table or json
   std::string config;
+  std::string log_level = "error";  // of the controller, on standard error
 };
 [[nodiscard]] int Simulate(const SimulateArgs& args);
 
@@ -52,6 +53,9 @@ struct CheckArgs {
   std::string kubeconfig;
 };
 [[nodiscard]] int Check(const CheckArgs& args);
+
+// "debug", "info", "warning", "error".
+void SetLogLevel(const std::string& name);
 
 // One line on standard error: "muster: message".
 void Complain(const std::string& message);

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "base/log.h"
 #include "cli/commands.h"
 #include "cli/version.h"
 
@@ -10,6 +11,13 @@ namespace muster::cli {
 
 void Complain(const std::string& message) {
   (void)std::fprintf(stderr, "muster: %s\n", message.c_str());
+}
+
+void SetLogLevel(const std::string& name) {
+  log::SetLevel(name == "debug"     ? log::Level::kDebug
+                : name == "info"    ? log::Level::kInfo
+                : name == "warning" ? log::Level::kWarning
+                                    : log::Level::kError);
 }
 
 namespace {
@@ -49,6 +57,7 @@ int Main(int argc, char** argv) {
   simulate_command->add_option("--seed", simulate.seed, "seed; matters only with injected faults");
   simulate_command->add_option("-o,--output", simulate.output, "table or json")->check(CLI::IsMember({"table", "json"}));
   simulate_command->add_option("--config", simulate.config, "Configuration file");
+  simulate_command->add_option("--log-level", simulate.log_level, "what the controller logs: debug, info, warning or error")->check(CLI::IsMember({"debug", "info", "warning", "error"}));
   simulate_command->callback([&] { code = Simulate(simulate); });
 
   ExplainArgs explain;

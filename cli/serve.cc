@@ -36,16 +36,6 @@ std::string Identity() {
   return std::string(host) + "_" + std::to_string(getpid());
 }
 
-log::Level LevelOf(const std::string& name) {
-  if (name == "debug") {
-    return log::Level::kDebug;
-  }
-  if (name == "warning") {
-    return log::Level::kWarning;
-  }
-  return name == "error" ? log::Level::kError : log::Level::kInfo;
-}
-
 class Service {
  public:
   Service(scheduler::Options options, std::string source)
@@ -165,7 +155,7 @@ class Service {
 }  // namespace
 
 int Serve(const ServeArgs& args) {
-  log::SetLevel(LevelOf(args.log_level));
+  SetLogLevel(args.log_level);
   auto options = LoadOptions(args.config, std::nullopt);
   if (!options) {
     Complain(options.error().message);

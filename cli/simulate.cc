@@ -1,7 +1,6 @@
 #include <cstdio>
 #include <string>
 
-#include "base/log.h"
 #include "cli/commands.h"
 #include "cli/config_file.h"
 #include "sim/scenario.h"
@@ -11,7 +10,7 @@ namespace muster::cli {
 
 int Simulate(const SimulateArgs& args) {
   // Standard output belongs to the report; the controller's own lines would only disturb.
-  log::SetLevel(log::Level::kError);
+  SetLogLevel(args.log_level);
   const auto until = ParseDuration(args.until);
   if (!until || *until < Duration::zero()) {
     Complain("--until: expected a duration such as 90s or 1h, got \"" + args.until + "\"");

@@ -849,8 +849,8 @@ void Controller::Impl::ReconcileGeneric(const UnitKey& key, jobs::Unit& unit, Op
       }
       if (workload->finished()) {
         finished = workload;
-      } else if (!match && (unit.finished || workload->meta.deleting() || unit.stopping ||
-                            ops.equivalent(*workload))) {
+      } else if (!match && (unit.finished || workload->meta.deleting() ||
+                            (unit.stopping && workload->evicted()) || ops.equivalent(*workload))) {
         match = workload;
       } else {
         others.push_back(workload);
