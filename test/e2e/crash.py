@@ -25,6 +25,8 @@ class State:
     def on_failure(self, name):
         if self.muster:
             print("--- the controller's last lines:\n" + self.muster.tail() + "---", flush=True)
+        # A controller that a failed test left behind would take part in the next one.
+        Muster.kill_all()
 
     def scene(self, label):
         self.count += 1
@@ -66,7 +68,9 @@ class History(threading.Thread):
         name = wl["metadata"]["name"]
         holds = kind != "DELETED" and is_true(wl, "QuotaReserved") and not is_true(wl, "Finished")
         if holds:
-            count = sum(p["count"] for p in wl["status"]["admission"]["podSetAssignments"])
+            # What has succeeded and will not be replaced is charged no longer.
+            reclaimed = sum(p["count"] for p in wl["status"].get("reclaimablePods", []))
+            count = sum(p["count"] for p in wl["status"]["admission"]["podSetAssignments"]) - reclaimed
             if name not in self.reserved:
                 self.admissions[name] = self.admissions.get(name, 0) + 1
             self.reserved[name] = count

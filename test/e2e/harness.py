@@ -204,6 +204,16 @@ class Cluster:
 class Muster:
     """A `muster serve` process."""
 
+    running = []
+
+    @classmethod
+    def kill_all(cls):
+        for process in cls.running:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+        cls.running.clear()
+
     def __init__(self, cluster, *flags, config=None, leader_elect=False):
         self.cluster = cluster
         self.log = tempfile.NamedTemporaryFile(prefix="muster-log-", suffix=".jsonl", delete=False)
@@ -224,6 +234,7 @@ class Muster:
              "--health-probe-bind-address", "127.0.0.1:%d" % self.health_port,
              "--leader-elect=" + ("true" if self.leader_elect else "false"), *self.flags],
             stdout=self.log, stderr=self.log)
+        Muster.running.append(self.process)
 
     def http(self, port, path):
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)

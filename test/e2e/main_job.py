@@ -387,7 +387,7 @@ def kubectl_sees_queues_and_workloads(state):
         s.queue({"cpu": "4"})
         s.job("seen", 1, {"cpu": "1"})
         s.wait_running(1, "seen")
-        out = state.cluster.kubectl("get", "workloads,localqueues", "-n", s.ns).stdout
+        out = state.cluster.kubectl("get", "workloads.kueue.x-k8s.io,localqueues", "-n", s.ns).stdout
         assert "ADMITTED" in out and "True" in out, out
         reasons = {e["reason"] for e in s.api.list("Event", s.ns)}
         assert {"QuotaReserved", "Admitted", "CreatedWorkload", "Started"} <= reasons, reasons
