@@ -144,7 +144,7 @@ def two_replicas_with_the_leader_killed(state):
         s.wait_running(4, "one")
         first.kill()
         s.job("two", 4, {"cpu": "1"})
-        s.wait_running(4, "two", 30)
+        s.wait_running(4, "two", 90)
         other = lease()["holderIdentity"]
         assert other != holder, other
         # A clean stop releases the lease: the next one leads well within the lease duration.
@@ -156,7 +156,7 @@ def two_replicas_with_the_leader_killed(state):
         wait("hand-over", lambda: lease().get("holderIdentity") not in ("", None, other), 10, 0.05)
         assert time.monotonic() - started < 3
         s.job("three", 4, {"cpu": "1"})
-        s.wait_running(4, "three", 30)
+        s.wait_running(4, "three", 90)
         history.stop_asked = True
         assert not history.problems and all(n == 1 for n in history.admissions.values()), (history.problems, history.admissions)
         first.kill()

@@ -110,7 +110,12 @@ class Scene:
             raise AssertionError("%s; the workload says %s" % (error, wl and wl.get("status")))
 
     def wait_running(self, count, name=None, timeout=60):
-        return wait("%d pods of %s running" % (count, name), lambda: len(self.running(name)) == count, timeout)
+        try:
+            return wait("%d pods of %s running" % (count, name), lambda: len(self.running(name)) == count, timeout)
+        except AssertionError as error:
+            wl = name and self.workload_of(name)
+            pods = [(p["metadata"]["name"], gates_of(p), p["status"].get("phase"), [c.get("message") for c in p["status"].get("conditions", [])]) for p in self.pods(name)]
+            raise AssertionError("%s; the workload says %s; pods %s" % (error, wl and wl.get("status"), pods))
 
 
 def plugin_gpus_wait_for_the_whole_gang(state):
