@@ -21,14 +21,16 @@ bool Follower::Drain(TimePoint now, const OnChange& on_change) {
   if (stream_ == nullptr) {
     k8s::Response refused;
     stream_ = server_.OpenWatch(
-        k8s::Request{.target = path_ + "?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
+        k8s::Request{.target = path_ + "?watch=1&sendInitialEvents=true&resourceVersionMatch="
+                                       "NotOlderThan&allowWatchBookmarks=true"
                                        "&timeoutSeconds=315360000"},
         now,
         refused);
     if (stream_ == nullptr) {
       return false;  // the kind is not served
     }
-    // What is still there comes again as an initial event; what has gone meanwhile would be missed, so the old view goes.
+    // What is still there comes again as an initial event; what has gone meanwhile would be missed,
+    // so the old view goes.
     for (const auto& [key, object] : std::exchange(objects_, {})) {
       on_change(key, &object, nullptr);
       changed = true;
@@ -86,7 +88,9 @@ std::optional<Json> Answer(const k8s::Response& response) {
 
 }  // namespace
 
-std::optional<Json> Writer::Create(const std::string& collection, const Json& object, TimePoint now) {
+std::optional<Json> Writer::Create(const std::string& collection,
+                                   const Json& object,
+                                   TimePoint now) {
   return Answer(server_.Handle(k8s::Request{.method = k8s::Method::kPost,
                                             .target = collection,
                                             .content_type = std::string(k8s::kJson),
@@ -103,10 +107,13 @@ std::optional<Json> Writer::Patch(const std::string& path, const Json& merge, Ti
 }
 
 bool Writer::Delete(const std::string& path, const std::string& query, TimePoint now) {
-  return server_.Handle(k8s::Request{.method = k8s::Method::kDelete, .target = path + query}, now).status < 300;
+  return server_.Handle(k8s::Request{.method = k8s::Method::kDelete, .target = path + query}, now)
+             .status < 300;
 }
 
-bool Writer::Post(const std::string& path, const Json& body, TimePoint now) { return Create(path, body, now).has_value(); }
+bool Writer::Post(const std::string& path, const Json& body, TimePoint now) {
+  return Create(path, body, now).has_value();
+}
 
 bool SetCondition(Json& conditions,
                   std::string_view type,

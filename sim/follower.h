@@ -21,12 +21,14 @@ namespace muster::sim {
 class Follower {
  public:
   // `before` or `after` is null for an added or a deleted object.
-  using OnChange = std::function<void(const api::ObjectKey& key, const Json* before, const Json* after)>;
+  using OnChange =
+      std::function<void(const api::ObjectKey& key, const Json* before, const Json* after)>;
 
   // `path` is the collection over all namespaces: "/api/v1/pods".
   Follower(ApiServer& server, std::string path);
 
-  // Takes over what has changed since the last call; true if anything had. An ended watch is opened again.
+  // Takes over what has changed since the last call; true if anything had. An ended watch is opened
+  // again.
   bool Drain(TimePoint now, const OnChange& on_change);
   [[nodiscard]] const std::map<api::ObjectKey, Json>& objects() const { return objects_; }
   [[nodiscard]] const Json* Find(const api::ObjectKey& key) const;
@@ -38,8 +40,8 @@ class Follower {
   std::map<api::ObjectKey, Json> objects_;
 };
 
-// Requests of a stand-in. Each returns the stored object, or nothing if the server refused; a refusal is no trouble, since stand-ins are
-// level-triggered.
+// Requests of a stand-in. Each returns the stored object, or nothing if the server refused; a
+// refusal is no trouble, since stand-ins are level-triggered.
 class Writer {
  public:
   explicit Writer(ApiServer& server) : server_(server) {}
@@ -54,7 +56,8 @@ class Writer {
   ApiServer& server_;
 };
 
-// Replaces or adds the condition of that type in a list of conditions; the transition time moves only with the status. True if anything changed.
+// Replaces or adds the condition of that type in a list of conditions; the transition time moves
+// only with the status. True if anything changed.
 bool SetCondition(Json& conditions,
                   std::string_view type,
                   std::string_view status,

@@ -38,7 +38,8 @@ struct ObjectId {
 
 class GarbageCollector final : public StandIn {
  public:
-  explicit GarbageCollector(ApiServer& server) : writer_(server), namespaces_(server, "/api/v1/namespaces") {
+  explicit GarbageCollector(ApiServer& server)
+      : writer_(server), namespaces_(server, "/api/v1/namespaces") {
     for (const Kind kind : kFollowed) {
       followers_.emplace_back(kind, Follower(server, api::Path(kind, "", "")));
     }
@@ -120,13 +121,16 @@ class GarbageCollector final : public StandIn {
     }
   }
 
-  [[nodiscard]] static std::string PathOf(const ObjectId& id) { return api::Path(id.kind, id.key.ns, id.key.name); }
+  [[nodiscard]] static std::string PathOf(const ObjectId& id) {
+    return api::Path(id.kind, id.key.ns, id.key.name);
+  }
 
   // Whether the kind of a reference is one whose absence we can know.
   [[nodiscard]] static bool Known(const Json& owner) {
     const std::string api_version = TextAt(owner, "apiVersion");
     const std::size_t slash = api_version.find('/');
-    const auto kind = api::FindKind(slash == std::string::npos ? "" : api_version.substr(0, slash), TextAt(owner, "kind"));
+    const auto kind = api::FindKind(slash == std::string::npos ? "" : api_version.substr(0, slash),
+                                    TextAt(owner, "kind"));
     return kind && std::find(kFollowed.begin(), kFollowed.end(), *kind) != kFollowed.end();
   }
 
@@ -145,7 +149,9 @@ class GarbageCollector final : public StandIn {
     }
     if (id.kind == Kind::kPod) {
       const std::string node = TextAt(ObjectAt(*object, "spec"), "nodeName");
-      if (!node.empty() && Find({.kind = Kind::kNode, .key = {.ns = "", .name = node}}) == nullptr && node_seen_.contains(node)) {
+      if (!node.empty() &&
+          Find({.kind = Kind::kNode, .key = {.ns = "", .name = node}}) == nullptr &&
+          node_seen_.contains(node)) {
         return writer_.Delete(PathOf(id), "?gracePeriodSeconds=0", now);
       }
     }
@@ -176,7 +182,8 @@ class GarbageCollector final : public StandIn {
     for (const ObjectId& dependent : std::set<ObjectId>(it->second)) {
       const Json* object = Find(dependent);
       if (object != nullptr && !HasText(Meta(*object), "deletionTimestamp")) {
-        changed = writer_.Delete(PathOf(dependent), "?propagationPolicy=Foreground", now) || changed;
+        changed =
+            writer_.Delete(PathOf(dependent), "?propagationPolicy=Foreground", now) || changed;
       }
     }
     return changed;
@@ -194,14 +201,18 @@ class GarbageCollector final : public StandIn {
     return RemoveFinalizer(id, meta, "orphan", now);
   }
 
-  bool DropReferences(const ObjectId& id, const Json& meta, const std::set<std::string>& uids, TimePoint now) {
+  bool DropReferences(const ObjectId& id,
+                      const Json& meta,
+                      const std::set<std::string>& uids,
+                      TimePoint now) {
     Json left = Json::array();
     for (const Json& owner : ListAt(meta, "ownerReferences")) {
       if (!uids.contains(TextAt(owner, "uid"))) {
         left.push_back(owner);
       }
     }
-    return writer_.Patch(PathOf(id), Json{{"metadata", {{"ownerReferences", left}}}}, now).has_value();
+    return writer_.Patch(PathOf(id), Json{{"metadata", {{"ownerReferences", left}}}}, now)
+        .has_value();
   }
 
   // An object all of whose owners are gone goes; one that has others loses the dangling references.
@@ -219,7 +230,8 @@ class GarbageCollector final : public StandIn {
     if (gone.empty()) {
       return false;
     }
-    return others ? DropReferences(id, meta, gone, now) : writer_.Delete(PathOf(id), "?propagationPolicy=Background", now);
+    return others ? DropReferences(id, meta, gone, now)
+                  : writer_.Delete(PathOf(id), "?propagationPolicy=Background", now);
   }
 
   bool EmptyNamespace(const std::string& name, TimePoint now) {
@@ -233,7 +245,10 @@ class GarbageCollector final : public StandIn {
         if (key.ns == name) {
           empty = false;
           if (!HasText(Meta(object), "deletionTimestamp")) {
-            changed = writer_.Delete(api::Path(kind, key.ns, key.name), "?propagationPolicy=Background", now) || changed;
+            changed =
+                writer_.Delete(
+                    api::Path(kind, key.ns, key.name), "?propagationPolicy=Background", now) ||
+                changed;
           }
         }
       }
@@ -241,18 +256,25 @@ class GarbageCollector final : public StandIn {
     if (!empty) {
       return changed;
     }
-    for (const Kind kind : {Kind::kLimitRange, Kind::kResourceClaimTemplate, Kind::kLease, Kind::kEvent}) {
+    for (const Kind kind :
+         {Kind::kLimitRange, Kind::kResourceClaimTemplate, Kind::kLease, Kind::kEvent}) {
       (void)writer_.Delete(api::Path(kind, name, ""), "", now);
     }
     ending_namespaces_.erase(name);
-    return writer_.Patch("/api/v1/namespaces/" + name + "/finalize", Json{{"spec", {{"finalizers", Json::array()}}}}, now).has_value() || changed;
+    const std::string path = "/api/v1/namespaces/" + name;
+    changed =
+        writer_.Patch(path + "/finalize", Json{{"spec", {{"finalizers", Json::array()}}}}, now)
+            .has_value() ||
+        changed;
+    // Nothing holds it any more; the deletion that was asked for is asked for again.
+    return writer_.Delete(path, "", now) || changed;
   }
 
   Writer writer_;
   std::vector<std::pair<Kind, Follower>> followers_;
   Follower namespaces_;
   std::set<ObjectId> dirty_;
-  std::map<std::string, ObjectId> alive_;                  // UID -> object
+  std::map<std::string, ObjectId> alive_;                 // UID -> object
   std::map<std::string, std::set<ObjectId>> dependents_;  // owner UID -> objects
   std::map<std::string, std::set<ObjectId>> pods_of_node_;
   // Nodes that have been there: a pod on a node that is still to come is no garbage.
@@ -262,6 +284,8 @@ class GarbageCollector final : public StandIn {
 
 }  // namespace
 
-std::unique_ptr<StandIn> MakeGarbageCollector(ApiServer& server) { return std::make_unique<GarbageCollector>(server); }
+std::unique_ptr<StandIn> MakeGarbageCollector(ApiServer& server) {
+  return std::make_unique<GarbageCollector>(server);
+}
 
 }  // namespace muster::sim

@@ -22,12 +22,17 @@ using std::chrono::seconds;
 
 constexpr std::string_view kTracking = "batch.kubernetes.io/job-tracking";
 constexpr std::string_view kIndex = "batch.kubernetes.io/job-completion-index";
-// The real controller waits 10 s after a failure, twice as long after each further one, ten minutes at the most.
+// The real controller waits 10 s after a failure, twice as long after each further one, ten minutes
+// at the most.
 constexpr Duration kBackoffBase = seconds(10);
 constexpr Duration kBackoffMax = seconds(600);
 
-const Json& Meta(const Json& object) { return ObjectAt(object, "metadata"); }
-bool Deleting(const Json& object) { return HasText(Meta(object), "deletionTimestamp"); }
+const Json& Meta(const Json& object) {
+  return ObjectAt(object, "metadata");
+}
+bool Deleting(const Json& object) {
+  return HasText(Meta(object), "deletionTimestamp");
+}
 
 bool IsTrue(const Json& object, std::string_view type) {
   for (const Json& condition : ListAt(ObjectAt(object, "status"), "conditions")) {
@@ -46,7 +51,8 @@ std::set<std::int64_t> ParseIndexes(const std::string& text) {
     const std::string part = text.substr(start, end - start);
     const std::size_t dash = part.find('-');
     const std::int64_t first = std::atoll(part.c_str());
-    const std::int64_t last = dash == std::string::npos ? first : std::atoll(part.c_str() + dash + 1);
+    const std::int64_t last =
+        dash == std::string::npos ? first : std::atoll(part.c_str() + dash + 1);
     for (std::int64_t i = first; i <= last; ++i) {
       out.insert(i);
     }
@@ -74,7 +80,9 @@ std::string FormatIndexes(const std::set<std::int64_t>& indexes) {
 class JobController final : public StandIn {
  public:
   explicit JobController(ApiServer& server)
-      : writer_(server), jobs_(server, api::Path(Kind::kJob, "", "")), pods_(server, api::Path(Kind::kPod, "", "")) {}
+      : writer_(server),
+        jobs_(server, api::Path(Kind::kJob, "", "")),
+        pods_(server, api::Path(Kind::kPod, "", "")) {}
 
   bool Step(TimePoint now) override {
     jobs_.Drain(now, [&](const ObjectKey& key, const Json* before, const Json* after) {
@@ -91,7 +99,9 @@ class JobController final : public StandIn {
         dirty_.insert(key);
       }
     });
-    pods_.Drain(now, [&](const ObjectKey& key, const Json* before, const Json* after) { OnPod(key, before, after); });
+    pods_.Drain(now, [&](const ObjectKey& key, const Json* before, const Json* after) {
+      OnPod(key, before, after);
+    });
     while (!alarms_.empty() && alarms_.begin()->first <= now) {
       dirty_.insert(alarms_.begin()->second);
       alarms_.erase(alarms_.begin());
@@ -120,9 +130,10 @@ class JobController final : public StandIn {
 
   // One look at the pods of a job.
   struct Count {
-    std::vector<ObjectKey> active;  // neither over nor on their way out
+    std::vector<ObjectKey> active;    // neither over nor on their way out
     std::vector<ObjectKey> finished;  // over and not counted yet
     std::set<std::int64_t> active_indexes;
+    std::set<std::int64_t> terminating_indexes;
     std::int64_t ready = 0;
     std::int64_t terminating = 0;
   };
@@ -171,13 +182,18 @@ class JobController final : public StandIn {
         left.push_back(finalizer);
       }
     }
-    return writer_.Patch(api::Path(Kind::kPod, key.ns, key.name), Json{{"metadata", {{"finalizers", left}}}}, now).has_value();
+    return writer_
+        .Patch(api::Path(Kind::kPod, key.ns, key.name),
+               Json{{"metadata", {{"finalizers", left}}}},
+               now)
+        .has_value();
   }
 
   // Deletes a pod that the controller itself does not want any more: it does not count as failed.
   void Drop(const ObjectKey& key, TimePoint now) {
     (void)Release(key, now);
-    (void)writer_.Delete(api::Path(Kind::kPod, key.ns, key.name), "?propagationPolicy=Background", now);
+    (void)writer_.Delete(
+        api::Path(Kind::kPod, key.ns, key.name), "?propagationPolicy=Background", now);
   }
 
   static std::int64_t IndexOf(const Json& pod) {
@@ -203,6 +219,7 @@ class JobController final : public StandIn {
         }
       } else if (Deleting(*pod)) {
         ++out.terminating;
+        out.terminating_indexes.insert(IndexOf(*pod));
       } else {
         out.active.push_back(key);
         out.active_indexes.insert(IndexOf(*pod));
@@ -214,7 +231,7 @@ class JobController final : public StandIn {
 
   bool Sync(const ObjectKey& key, TimePoint now) {
     const Json* found = jobs_.Find(key);
-    if (found == nullptr || Deleting(*found)) {
+    if (found == nullptr) {
       return false;
     }
     const Json job = *found;
@@ -229,6 +246,14 @@ class JobController final : public StandIn {
     const Json status_before = status;
     bool changed = false;
 
+    if (Deleting(job)) {
+      // Nothing is started any more, but pods must be able to go, or a deletion in the foreground
+      // never ends.
+      for (const ObjectKey& pod : count.finished) {
+        changed = Release(pod, now) || changed;
+      }
+      return changed;
+    }
     if (IsTrue(job, "Complete") || IsTrue(job, "Failed")) {
       std::erase_if(alarms_, [&](const auto& alarm) { return alarm.second == key; });
       for (const ObjectKey& pod : count.finished) {
@@ -262,7 +287,8 @@ class JobController final : public StandIn {
         memory.next_try = now + std::min(wait, kBackoffMax);
         const auto per_index = IntAt(spec, "backoffLimitPerIndex");
         if (indexed && per_index) {
-          const std::string text = TextAt(ObjectAt(Meta(pod), "annotations"), "batch.kubernetes.io/job-index-failure-count");
+          const std::string text = TextAt(ObjectAt(Meta(pod), "annotations"),
+                                          "batch.kubernetes.io/job-index-failure-count");
           if ((text.empty() ? 0 : std::atoll(text.c_str())) >= *per_index) {
             lost.insert(index);
           }
@@ -284,37 +310,67 @@ class JobController final : public StandIn {
     const std::int64_t parallelism = IntAt(spec, "parallelism").value_or(1);
     std::string failure;
     std::string failure_message;
-    const std::int64_t limit = IntAt(spec, "backoffLimit").value_or(IntAt(spec, "backoffLimitPerIndex") ? std::numeric_limits<std::int32_t>::max() : 6);
+    const std::int64_t limit =
+        IntAt(spec, "backoffLimit")
+            .value_or(IntAt(spec, "backoffLimitPerIndex") ? std::numeric_limits<std::int32_t>::max()
+                                                          : 6);
     if (failed > limit) {
       failure = "BackoffLimitExceeded";
       failure_message = "Job has reached the specified backoff limit";
-    } else if (indexed && !lost.empty() && static_cast<std::int64_t>(lost.size() + done.size()) >= completions.value_or(0)) {
+    } else if (indexed && !lost.empty() &&
+               static_cast<std::int64_t>(lost.size() + done.size()) >= completions.value_or(0)) {
       failure = "FailedIndexes";
       failure_message = "Job has failed indexes";
-    } else if (const auto deadline = Deadline(spec, status); deadline && *deadline <= now && !suspended) {
+    } else if (const auto deadline = Deadline(spec, status);
+               deadline && *deadline <= now && !suspended) {
       failure = "DeadlineExceeded";
       failure_message = "Job was active longer than specified deadline";
     }
-    const bool complete = !suspended && failure.empty() &&
-                          (completions ? succeeded >= *completions : succeeded > 0 && count.active.empty());
+    const bool complete =
+        !suspended && failure.empty() &&
+        (completions ? succeeded >= *completions : succeeded > 0 && count.active.empty());
 
-    if (!failure.empty() || complete) {
+    const bool criteria_met = IsTrue(job, "SuccessCriteriaMet");
+    const bool target = IsTrue(job, "FailureTarget");
+    if (!failure.empty() || complete || criteria_met || target) {
       for (const ObjectKey& pod : count.active) {
         Drop(pod, now);
       }
       count.terminating += static_cast<std::int64_t>(count.active.size());
       count.active.clear();
       count.ready = 0;
-      if (complete) {
-        SetCondition(conditions, "SuccessCriteriaMet", "True", "CompletionsReached", "Reached expected number of succeeded pods", now);
-        SetCondition(conditions, "Complete", "True", "CompletionsReached", "Reached expected number of succeeded pods", now);
+      // The verdict stands at once; the job is over only when its last pod has ended.
+      const bool ended = count.terminating == 0;
+      if (criteria_met || (complete && !target)) {
+        SetCondition(conditions,
+                     "SuccessCriteriaMet",
+                     "True",
+                     "CompletionsReached",
+                     "Reached expected number of succeeded pods",
+                     now);
         if (!HasText(status, "startTime")) {
           status["startTime"] = FormatTime(now);
         }
-        status["completionTime"] = FormatTime(now);
+        if (ended) {
+          SetCondition(conditions,
+                       "Complete",
+                       "True",
+                       "CompletionsReached",
+                       "Reached expected number of succeeded pods",
+                       now);
+          status["completionTime"] = FormatTime(now);
+        }
       } else {
+        for (const Json& condition : ListAt(ObjectAt(job, "status"), "conditions")) {
+          if (target && TextAt(condition, "type") == "FailureTarget") {
+            failure = TextAt(condition, "reason");
+            failure_message = TextAt(condition, "message");
+          }
+        }
         SetCondition(conditions, "FailureTarget", "True", failure, failure_message, now);
-        SetCondition(conditions, "Failed", "True", failure, failure_message, now);
+        if (ended) {
+          SetCondition(conditions, "Failed", "True", failure, failure_message, now);
+        }
       }
     } else if (suspended) {
       for (const ObjectKey& pod : count.active) {
@@ -339,7 +395,14 @@ class JobController final : public StandIn {
       if (IsTrue(job, "Suspended")) {
         SetCondition(conditions, "Suspended", "False", "JobResumed", "Job resumed", now);
       }
-      changed = Adjust(key, job, count, Wanted(spec, completions, parallelism, succeeded, lost, count), done, lost, now) || changed;
+      changed = Adjust(key,
+                       job,
+                       count,
+                       Wanted(spec, completions, parallelism, succeeded, lost, count),
+                       done,
+                       lost,
+                       now) ||
+                changed;
     }
     status["active"] = static_cast<std::int64_t>(count.active.size());
     status["ready"] = count.ready;
@@ -368,7 +431,8 @@ class JobController final : public StandIn {
       // A work queue: once one pod has succeeded, the others end by themselves.
       return succeeded > 0 ? static_cast<std::int64_t>(count.active.size()) : parallelism;
     }
-    const std::int64_t left = std::max<std::int64_t>(0, *completions - succeeded - static_cast<std::int64_t>(lost.size()));
+    const std::int64_t left = std::max<std::int64_t>(
+        0, *completions - succeeded - static_cast<std::int64_t>(lost.size()));
     return std::min(parallelism, left);
   }
 
@@ -381,21 +445,39 @@ class JobController final : public StandIn {
               const std::set<std::int64_t>& lost,
               TimePoint now) {
     bool changed = false;
+    const Json& spec = ObjectAt(job, "spec");
+    const bool indexed = TextAt(spec, "completionMode") == "Indexed";
+    const std::int64_t indexes = indexed ? IntAt(spec, "completions").value_or(0) : 0;
+    // A job that shrinks has no use for its highest indexes.
+    for (std::size_t i = count.active.size(); indexed && i > 0; --i) {
+      const ObjectKey victim = count.active[i - 1];
+      const Json* pod = pods_.Find(victim);
+      if (pod != nullptr && IndexOf(*pod) >= indexes) {
+        Drop(victim, now);
+        ++count.terminating;
+        count.active.erase(count.active.begin() + static_cast<std::ptrdiff_t>(i - 1));
+        changed = true;
+      }
+    }
     while (static_cast<std::int64_t>(count.active.size()) > wanted) {
       // Those that do not run yet first, then the youngest; names end in their order of creation.
-      auto victim = std::max_element(count.active.begin(), count.active.end(), [&](const ObjectKey& a, const ObjectKey& b) {
-        const auto rank = [&](const ObjectKey& pod_key) {
-          const Json& pod = *pods_.Find(pod_key);
-          return std::pair(!IsTrue(pod, "Ready"), TextAt(Meta(pod), "uid"));
-        };
-        return rank(a) < rank(b);
-      });
+      auto victim = std::max_element(
+          count.active.begin(), count.active.end(), [&](const ObjectKey& a, const ObjectKey& b) {
+            const auto rank = [&](const ObjectKey& pod_key) {
+              const Json& pod = *pods_.Find(pod_key);
+              return std::pair(!IsTrue(pod, "Ready"), TextAt(Meta(pod), "uid"));
+            };
+            return rank(a) < rank(b);
+          });
       Drop(*victim, now);
       ++count.terminating;
       count.active.erase(victim);
       changed = true;
     }
-    if (static_cast<std::int64_t>(count.active.size()) == wanted) {
+    // With podReplacementPolicy Failed a pod that ends keeps its place until it has ended.
+    const bool patient = TextAt(spec, "podReplacementPolicy") == "Failed";
+    const std::int64_t held = patient ? count.terminating : 0;
+    if (static_cast<std::int64_t>(count.active.size()) + held >= wanted) {
       return changed;
     }
     Memory& memory = memory_[key];
@@ -403,19 +485,25 @@ class JobController final : public StandIn {
       alarms_.emplace(*memory.next_try, key);
       return changed;
     }
-    const bool indexed = TextAt(ObjectAt(job, "spec"), "completionMode") == "Indexed";
     std::int64_t next_index = 0;
-    while (static_cast<std::int64_t>(count.active.size()) < wanted) {
+    while (static_cast<std::int64_t>(count.active.size()) + held < wanted) {
       std::int64_t index = -1;
       if (indexed) {
-        while (done.contains(next_index) || lost.contains(next_index) || count.active_indexes.contains(next_index)) {
+        while (done.contains(next_index) || lost.contains(next_index) ||
+               count.active_indexes.contains(next_index) ||
+               (patient && count.terminating_indexes.contains(next_index))) {
           ++next_index;
+        }
+        if (next_index >= indexes) {
+          return changed;  // every index that is left is at work
         }
         index = next_index++;
       }
-      const auto pod = writer_.Create(api::Path(Kind::kPod, key.ns, ""), MakePod(key, job, index, ++memory.created), now);
+      const auto pod = writer_.Create(
+          api::Path(Kind::kPod, key.ns, ""), MakePod(key, job, index, ++memory.created), now);
       if (!pod) {
-        // Refused, by a quota of the namespace or a policy: tried again when something changes, and after a while.
+        // Refused, by a quota of the namespace or a policy: tried again when something changes, and
+        // after a while.
         alarms_.emplace(now + kBackoffBase, key);
         return changed;
       }
@@ -425,7 +513,10 @@ class JobController final : public StandIn {
     return changed;
   }
 
-  [[nodiscard]] Json MakePod(const ObjectKey& key, const Json& job, std::int64_t index, std::int64_t number) const {
+  [[nodiscard]] Json MakePod(const ObjectKey& key,
+                             const Json& job,
+                             std::int64_t index,
+                             std::int64_t number) const {
     const std::string uid = TextAt(Meta(job), "uid");
     const Json& pod_template = ObjectAt(ObjectAt(job, "spec"), "template");
     Json meta{{"namespace", key.ns}};
@@ -443,7 +534,8 @@ class JobController final : public StandIn {
       labels[std::string(kIndex)] = text;
       meta["annotations"][std::string(kIndex)] = text;
       if (IntAt(ObjectAt(job, "spec"), "backoffLimitPerIndex")) {
-        meta["annotations"]["batch.kubernetes.io/job-index-failure-count"] = std::to_string(FailuresOf(uid, index));
+        meta["annotations"]["batch.kubernetes.io/job-index-failure-count"] =
+            std::to_string(FailuresOf(uid, index));
       }
     }
     // The real one draws five letters; a digest does the same without chance.
@@ -455,7 +547,10 @@ class JobController final : public StandIn {
                                             {"uid", uid},
                                             {"controller", true},
                                             {"blockOwnerDeletion", true}}});
-    return Json{{"apiVersion", "v1"}, {"kind", "Pod"}, {"metadata", meta}, {"spec", ObjectAt(pod_template, "spec")}};
+    return Json{{"apiVersion", "v1"},
+                {"kind", "Pod"},
+                {"metadata", meta},
+                {"spec", ObjectAt(pod_template, "spec")}};
   }
 
   // Failed pods of an index that are still there.
@@ -464,7 +559,10 @@ class JobController final : public StandIn {
     if (const auto it = pods_of_.find(uid); it != pods_of_.end()) {
       for (const ObjectKey& key : it->second) {
         const Json* pod = pods_.Find(key);
-        out += pod != nullptr && IndexOf(*pod) == index && TextAt(ObjectAt(*pod, "status"), "phase") == "Failed" ? 1 : 0;
+        out += pod != nullptr && IndexOf(*pod) == index &&
+                       TextAt(ObjectAt(*pod, "status"), "phase") == "Failed"
+                   ? 1
+                   : 0;
       }
     }
     return out;
@@ -474,12 +572,18 @@ class JobController final : public StandIn {
     Json patch = Json::object();
     for (const auto& [name, value] : status.items()) {
       const Json* old = Member(before, name);
-      const bool same = old != nullptr ? *old == value : value.is_null() || (value.is_number() && value == 0) || (value.is_array() && value.empty());
+      const bool same = old != nullptr ? *old == value
+                                       : value.is_null() || (value.is_number() && value == 0) ||
+                                             (value.is_array() && value.empty());
       if (!same) {
         patch[name] = value;
       }
     }
-    return !patch.empty() && writer_.Patch(api::Path(Kind::kJob, key.ns, key.name, "status"), Json{{"status", patch}}, now).has_value();
+    return !patch.empty() &&
+           writer_
+               .Patch(
+                   api::Path(Kind::kJob, key.ns, key.name, "status"), Json{{"status", patch}}, now)
+               .has_value();
   }
 
   Writer writer_;
@@ -495,6 +599,8 @@ class JobController final : public StandIn {
 
 }  // namespace
 
-std::unique_ptr<StandIn> MakeJobController(ApiServer& server) { return std::make_unique<JobController>(server); }
+std::unique_ptr<StandIn> MakeJobController(ApiServer& server) {
+  return std::make_unique<JobController>(server);
+}
 
 }  // namespace muster::sim

@@ -6,8 +6,8 @@
 
 namespace muster::sim {
 
-// batch/v1 Jobs: pods up to parallelism, completions, indexes, suspend and resume, retries with backoff and their limits, deadlines. Jobs of another
-// managedBy are left alone.
+// batch/v1 Jobs: pods up to parallelism, completions, indexes, suspend and resume, retries with
+// backoff and their limits, deadlines. Jobs of another managedBy are left alone.
 [[nodiscard]] std::unique_ptr<StandIn> MakeJobController(ApiServer& server);
 
 }  // namespace muster::sim

@@ -21,10 +21,13 @@ namespace {
 using api::Kind;
 using api::ObjectKey;
 
-// Attempts are bounded by what one pod of a scenario can need, not by time: virtual time would not pass.
+// Attempts are bounded by what one pod of a scenario can need, not by time: virtual time would not
+// pass.
 constexpr std::int64_t kStepsPerPod = 5'000'000;
 
-const Json& Meta(const Json& object) { return ObjectAt(object, "metadata"); }
+const Json& Meta(const Json& object) {
+  return ObjectAt(object, "metadata");
+}
 
 class KubeScheduler final : public StandIn {
  public:
@@ -42,10 +45,19 @@ class KubeScheduler final : public StandIn {
     if (!Drain(now)) {
       return false;
     }
+    if (room_) {
+      refused_.clear();
+      room_ = false;
+    }
+    const std::vector<Unit> units = Units();
+    if (units.empty()) {
+      return false;
+    }
     bool changed = false;
-    // Each success changes the world; what failed before may fit after it only if room was freed, which a binding never does.
+    // Each success changes the world; what failed before may fit after it only if room was freed,
+    // which a binding never does.
     placement::Trial trial(inventory_.View());
-    for (const Unit& unit : Units()) {
+    for (const Unit& unit : units) {
       changed = Schedule(unit, trial, now) || changed;
     }
     return changed;
@@ -73,8 +85,12 @@ class KubeScheduler final : public StandIn {
   };
 
   template <typename T>
-  void Feed(Follower& follower, TimePoint now, bool& changed, const std::function<void(const ObjectKey&)>& remove) {
+  void Feed(Follower& follower,
+            TimePoint now,
+            bool& changed,
+            const std::function<void(const ObjectKey&)>& remove) {
     changed = follower.Drain(now, [&](const ObjectKey& key, const Json*, const Json* after) {
+      room_ = true;
       if (after == nullptr) {
         remove(key);
       } else if (auto object = api::DecodeAs<T>(*after)) {
@@ -83,20 +99,74 @@ class KubeScheduler final : public StandIn {
     }) || changed;
   }
 
+  void OnClaim(const ObjectKey& key, const Json* before, const Json* after) {
+    // A new claim of a pod gives nobody room: the pod's status, which names it, follows. One that
+    // stands for itself may be waited for.
+    const auto allocation = [](const Json* claim) {
+      return claim == nullptr ? Json::object() : ObjectAt(ObjectAt(*claim, "status"), "allocation");
+    };
+    room_ = room_ || after == nullptr || allocation(before) != allocation(after) ||
+            (before == nullptr && ListAt(Meta(*after), "ownerReferences").empty());
+    if (after == nullptr) {
+      inventory_.DeleteClaim(key);
+    } else if (auto object = api::DecodeAs<api::ResourceClaim>(*after)) {
+      inventory_.Upsert(*object);
+    }
+  }
+
+  void OnNode(const ObjectKey& key, const Json* after) {
+    room_ = true;
+    decoded_nodes_.erase(key.name);
+    if (after == nullptr) {
+      inventory_.DeleteNode(key.name);
+    } else if (auto node = api::DecodeAs<api::Node>(*after)) {
+      inventory_.Upsert(*node);
+      decoded_nodes_.emplace(key.name, std::move(*node));
+    }
+  }
+
   bool Drain(TimePoint now) {
     bool changed = false;
-    Feed<api::Node>(nodes_, now, changed, [&](const ObjectKey& key) { inventory_.DeleteNode(key.name); });
-    Feed<api::ResourceSlice>(slices_, now, changed, [&](const ObjectKey& key) { inventory_.DeleteSlice(key.name); });
-    Feed<api::DeviceClass>(classes_, now, changed, [&](const ObjectKey& key) { inventory_.DeleteDeviceClass(key.name); });
-    Feed<api::DeviceTaintRule>(rules_, now, changed, [&](const ObjectKey& key) { inventory_.DeleteTaintRule(key.name); });
-    Feed<api::ResourceClaim>(claims_, now, changed, [&](const ObjectKey& key) { inventory_.DeleteClaim(key); });
-    changed = groups_.Drain(now, [](const ObjectKey&, const Json*, const Json*) {}) || changed;
-    changed = pods_.Drain(now, [&](const ObjectKey& key, const Json*, const Json* after) { OnPod(key, after); }) || changed;
+    changed = nodes_.Drain(now, [&](const ObjectKey& key, const Json*, const Json* after) {
+      OnNode(key, after);
+    }) || changed;
+    Feed<api::ResourceSlice>(
+        slices_, now, changed, [&](const ObjectKey& key) { inventory_.DeleteSlice(key.name); });
+    Feed<api::DeviceClass>(classes_, now, changed, [&](const ObjectKey& key) {
+      inventory_.DeleteDeviceClass(key.name);
+    });
+    Feed<api::DeviceTaintRule>(
+        rules_, now, changed, [&](const ObjectKey& key) { inventory_.DeleteTaintRule(key.name); });
+    changed = claims_.Drain(now, [&](const ObjectKey& key, const Json* before, const Json* after) {
+      OnClaim(key, before, after);
+    }) || changed;
+    changed =
+        groups_.Drain(now, [&](const ObjectKey&, const Json*, const Json*) { room_ = true; }) ||
+        changed;
+    changed = pods_.Drain(now, [&](const ObjectKey& key, const Json* before, const Json* after) {
+      OnPod(key, before, after);
+    }) || changed;
     return changed;
   }
 
-  void OnPod(const ObjectKey& key, const Json* after) {
+  // Whether a change of a pod that was refused could alter the verdict: its own status conditions
+  // cannot.
+  static bool Matters(const Json& before, const Json& after) {
+    return ObjectAt(before, "spec") != ObjectAt(after, "spec") ||
+           ObjectAt(Meta(before), "labels") != ObjectAt(Meta(after), "labels") ||
+           ListAt(ObjectAt(before, "status"), "resourceClaimStatuses") !=
+               ListAt(ObjectAt(after, "status"), "resourceClaimStatuses");
+  }
+
+  void OnPod(const ObjectKey& key, const Json* before, const Json* after) {
+    if (before == nullptr || after == nullptr || Matters(*before, *after)) {
+      refused_.erase(key);
+    }
     if (const auto it = decoded_.find(key); it != decoded_.end()) {
+      const std::string phase =
+          after == nullptr ? "Failed" : TextAt(ObjectAt(*after, "status"), "phase");
+      // Whatever ends gives room, and a member that goes changes its group.
+      room_ = room_ || ((phase == "Failed" || phase == "Succeeded") && !it->second->terminated());
       Charge(*it->second, -1);
       members_[{.ns = key.ns, .name = it->second->spec.scheduling_group}].erase(key);
       decoded_.erase(it);
@@ -115,8 +185,10 @@ class KubeScheduler final : public StandIn {
     if (!(*pod)->spec.scheduling_group.empty()) {
       members_[{.ns = key.ns, .name = (*pod)->spec.scheduling_group}].insert(key);
     }
-    const bool ours = (*pod)->spec.scheduler_name.empty() || (*pod)->spec.scheduler_name == "default-scheduler";
-    if (ours && (*pod)->spec.node_name.empty() && !(*pod)->terminated() && !(*pod)->meta.deleting()) {
+    const bool ours =
+        (*pod)->spec.scheduler_name.empty() || (*pod)->spec.scheduler_name == "default-scheduler";
+    if (ours && (*pod)->spec.node_name.empty() && !(*pod)->terminated() &&
+        !(*pod)->meta.deleting()) {
       waiting_.insert(key);
     }
     decoded_.emplace(key, std::move(*pod));
@@ -137,8 +209,11 @@ class KubeScheduler final : public StandIn {
       const api::Pod& pod = *decoded_.at(key);
       const ObjectKey group{.ns = key.ns, .name = pod.spec.scheduling_group};
       if (group.name.empty()) {
-        if (pod.spec.scheduling_gates.empty()) {
-          out.push_back({.priority = pod.spec.priority.value_or(0), .order = pod.meta.uid, .group = {}, .pods = {key}});
+        if (pod.spec.scheduling_gates.empty() && !refused_.contains(key)) {
+          out.push_back({.priority = pod.spec.priority.value_or(0),
+                         .order = pod.meta.uid,
+                         .group = {},
+                         .pods = {key}});
         }
       } else if (groups.insert(group).second) {
         if (auto unit = GroupUnit(group)) {
@@ -157,6 +232,7 @@ class KubeScheduler final : public StandIn {
     }
     Unit unit{.group = group};
     std::int64_t known = 0;
+    bool news = false;  // a member that was not refused since the world last changed
     for (const ObjectKey& key : members_.at(group)) {
       const api::Pod& pod = *decoded_.at(key);
       if (pod.terminated()) {
@@ -168,6 +244,7 @@ class KubeScheduler final : public StandIn {
       ++known;
       if (waiting_.contains(key)) {
         unit.pods.push_back(key);
+        news = news || !refused_.contains(key);
         unit.priority = pod.spec.priority.value_or(0);
         unit.order = unit.order.empty() ? pod.meta.uid : std::min(unit.order, pod.meta.uid);
       }
@@ -175,14 +252,16 @@ class KubeScheduler final : public StandIn {
     std::sort(unit.pods.begin(), unit.pods.end(), [&](const ObjectKey& a, const ObjectKey& b) {
       return decoded_.at(a)->meta.uid < decoded_.at(b)->meta.uid;
     });
-    if (known < MinCount(*object)) {
+    if (known < MinCount(*object) || !news) {
       return std::nullopt;
     }
     return unit;
   }
 
   static std::int64_t MinCount(const Json& group) {
-    return IntAt(ObjectAt(ObjectAt(ObjectAt(group, "spec"), "schedulingPolicy"), "gang"), "minCount").value_or(1);
+    return IntAt(ObjectAt(ObjectAt(ObjectAt(group, "spec"), "schedulingPolicy"), "gang"),
+                 "minCount")
+        .value_or(1);
   }
 
   bool Schedule(const Unit& unit, placement::Trial& trial, TimePoint now) {
@@ -217,13 +296,17 @@ class KubeScheduler final : public StandIn {
       changed = Bind(decision, unit.group, now) || changed;
     }
     for (const auto& [key, why] : refused) {
+      refused_.insert(key);
       changed = Refuse(key, why, now) || changed;
     }
     return changed;
   }
 
   // Claims of a pod, in its order. False while one is missing.
-  [[nodiscard]] bool Claims(const ObjectKey& key, const api::Pod& pod, placement::GangRequest& gang, std::string& why) const {
+  [[nodiscard]] bool Claims(const ObjectKey& key,
+                            const api::Pod& pod,
+                            placement::GangRequest& gang,
+                            std::string& why) const {
     for (const api::PodResourceClaim& entry : pod.spec.claims) {
       std::string name = entry.claim_name;
       for (const api::ClaimStatus& status : pod.claim_statuses) {
@@ -242,7 +325,10 @@ class KubeScheduler final : public StandIn {
         return false;
       }
       gang.classes[0].claims.push_back(gang.claims.size());
-      gang.claims.push_back({.name = entry.name, .spec = (*claim)->spec, .shared = true, .existing = ObjectKey{.ns = key.ns, .name = name}});
+      gang.claims.push_back({.name = entry.name,
+                             .spec = (*claim)->spec,
+                             .shared = true,
+                             .existing = ObjectKey{.ns = key.ns, .name = name}});
     }
     return true;
   }
@@ -259,7 +345,8 @@ class KubeScheduler final : public StandIn {
                                   .node_selector = pod.spec.node_selector,
                                   .tolerations = pod.spec.tolerations};
     for (const api::Container& container : pod.spec.containers) {
-      pod_class.host_ports.insert(pod_class.host_ports.end(), container.ports.begin(), container.ports.end());
+      pod_class.host_ports.insert(
+          pod_class.host_ports.end(), container.ports.begin(), container.ports.end());
     }
     gang.classes.push_back(std::move(pod_class));
     if (!Claims(key, pod, gang, why)) {
@@ -267,10 +354,11 @@ class KubeScheduler final : public StandIn {
     }
     // Least allocated first, then the name.
     std::vector<std::pair<std::int64_t, std::string>> order;
-    for (const auto& [node_key, object] : nodes_.objects()) {
-      const auto node = api::DecodeAs<api::Node>(object);
-      if (node && placement::Exclude(**node, pod.spec.node_selector, pod.spec.required_affinity, pod.spec.tolerations) == placement::Exclusion::kNone) {
-        order.emplace_back(-Score(**node, gang.classes[0].requests, tentative), node_key.name);
+    for (const auto& [name, node] : decoded_nodes_) {
+      if (placement::Exclude(
+              *node, pod.spec.node_selector, pod.spec.required_affinity, pod.spec.tolerations) ==
+          placement::Exclusion::kNone) {
+        order.emplace_back(-Score(*node, gang.classes[0].requests, tentative), name);
       }
     }
     std::sort(order.begin(), order.end());
@@ -279,22 +367,28 @@ class KubeScheduler final : public StandIn {
       // The filters above have seen the pod's own affinity; only the node is left to say.
       pinned.classes[0].required_affinity = {
           .present = true,
-          .terms = {{.match_expressions = {}, .match_fields = {{.key = "metadata.name", .op = "In", .values = {name}}}}}};
+          .terms = {{.match_expressions = {},
+                     .match_fields = {{.key = "metadata.name", .op = "In", .values = {name}}}}}};
       placement::Answer answer = trial.Place(pinned, kStepsPerPod);
       if (auto* placed = std::get_if<placement::Placement>(&answer)) {
         Add(tentative[name], gang.classes[0].requests);
-        return Decision{.pod = key, .node = name, .gang = std::move(pinned), .placement = std::move(*placed)};
+        return Decision{
+            .pod = key, .node = name, .gang = std::move(pinned), .placement = std::move(*placed)};
       }
-      if (const auto* no = std::get_if<placement::Unplaceable>(&answer); no != nullptr && !no->reasons.empty()) {
+      if (const auto* no = std::get_if<placement::Unplaceable>(&answer);
+          no != nullptr && !no->reasons.empty()) {
         why = no->reasons.front().message;
       }
     }
-    why = "0/" + std::to_string(nodes_.objects().size()) + " nodes are available" + (why.empty() ? "" : ": " + why);
+    why = "0/" + std::to_string(nodes_.objects().size()) + " nodes are available" +
+          (why.empty() ? "" : ": " + why);
     return std::nullopt;
   }
 
   // Free share of cpu and memory after the pod, in hundredths, averaged as kube-scheduler does.
-  [[nodiscard]] std::int64_t Score(const api::Node& node, const ResourceVector& requests, const std::map<std::string, ResourceVector>& tentative) const {
+  [[nodiscard]] std::int64_t Score(const api::Node& node,
+                                   const ResourceVector& requests,
+                                   const std::map<std::string, ResourceVector>& tentative) const {
     std::int64_t sum = 0;
     for (const char* resource : {"cpu", "memory"}) {
       const auto value = [&](const ResourceVector& from) {
@@ -310,7 +404,8 @@ class KubeScheduler final : public StandIn {
         wanted += value(it->second);
       }
       if (have.value() > 0 && wanted <= have) {
-        sum += static_cast<std::int64_t>(static_cast<__int128>((have - wanted).value()) * 100 / have.value());
+        sum += static_cast<std::int64_t>(static_cast<__int128>((have - wanted).value()) * 100 /
+                                         have.value());
       }
     }
     return sum / 2;
@@ -325,18 +420,20 @@ class KubeScheduler final : public StandIn {
     }
     AllocateExtended(decision, pod, now);
     const std::string path = api::Path(Kind::kPod, decision.pod.ns, decision.pod.name, "binding");
-    return writer_.Post(path,
-                        Json{{"apiVersion", "v1"},
-                             {"kind", "Binding"},
-                             {"metadata", {{"namespace", decision.pod.ns}, {"name", decision.pod.name}}},
-                             {"target", {{"apiVersion", "v1"}, {"kind", "Node"}, {"name", decision.node}}}},
-                        now);
+    return writer_.Post(
+        path,
+        Json{{"apiVersion", "v1"},
+             {"kind", "Binding"},
+             {"metadata", {{"namespace", decision.pod.ns}, {"name", decision.pod.name}}},
+             {"target", {{"apiVersion", "v1"}, {"kind", "Node"}, {"name", decision.node}}}},
+        now);
   }
 
   [[nodiscard]] bool OnNode(const placement::DeviceChoice& choice) const {
     for (const auto& [key, slice] : slices_.objects()) {
       const Json& spec = ObjectAt(slice, "spec");
-      if (TextAt(spec, "driver") == choice.driver && TextAt(ObjectAt(spec, "pool"), "name") == choice.pool) {
+      if (TextAt(spec, "driver") == choice.driver &&
+          TextAt(ObjectAt(spec, "pool"), "name") == choice.pool) {
         return HasText(spec, "nodeName");
       }
     }
@@ -344,7 +441,10 @@ class KubeScheduler final : public StandIn {
   }
 
   [[nodiscard]] static Json Result(const placement::DeviceChoice& choice) {
-    Json result{{"request", choice.request}, {"driver", choice.driver}, {"pool", choice.pool}, {"device", choice.device}};
+    Json result{{"request", choice.request},
+                {"driver", choice.driver},
+                {"pool", choice.pool},
+                {"device", choice.device}};
     if (choice.admin_access) {
       result["adminAccess"] = true;
     }
@@ -354,7 +454,9 @@ class KubeScheduler final : public StandIn {
     return result;
   }
 
-  [[nodiscard]] Json Allocation(const Decision& decision, const std::vector<const placement::DeviceChoice*>& choices, TimePoint now) const {
+  [[nodiscard]] Json Allocation(const Decision& decision,
+                                const std::vector<const placement::DeviceChoice*>& choices,
+                                TimePoint now) const {
     Json results = Json::array();
     bool pinned = false;
     for (const placement::DeviceChoice* choice : choices) {
@@ -365,13 +467,21 @@ class KubeScheduler final : public StandIn {
     if (pinned) {
       allocation["nodeSelector"] = {
           {"nodeSelectorTerms",
-           Json::array({{{"matchFields", Json::array({{{"key", "metadata.name"}, {"operator", "In"}, {"values", Json::array({decision.node})}}})}}})}};
+           Json::array({{{"matchFields",
+                          Json::array({{{"key", "metadata.name"},
+                                        {"operator", "In"},
+                                        {"values", Json::array({decision.node})}}})}}})}};
     }
     return allocation;
   }
 
-  // Writes the allocation of one claim, unless it has one, and reserves it for the pod or its group.
-  bool Allocate(const Decision& decision, std::size_t index, const api::Pod& pod, const ObjectKey& group, TimePoint now) {
+  // Writes the allocation of one claim, unless it has one, and reserves it for the pod or its
+  // group.
+  bool Allocate(const Decision& decision,
+                std::size_t index,
+                const api::Pod& pod,
+                const ObjectKey& group,
+                TimePoint now) {
     const ObjectKey& key = *decision.gang.claims[index].existing;
     const Json* claim = claims_.Find(key);
     if (claim == nullptr) {
@@ -404,7 +514,10 @@ class KubeScheduler final : public StandIn {
     Json consumer{{"resource", "pods"}, {"name", pod.meta.name}, {"uid", pod.meta.uid}};
     for (const Json& owner : ListAt(Meta(*claim), "ownerReferences")) {
       if (TextAt(owner, "kind") == "PodGroup" && TextAt(owner, "name") == group.name) {
-        consumer = {{"apiGroup", "scheduling.k8s.io"}, {"resource", "podgroups"}, {"name", group.name}, {"uid", TextAt(owner, "uid")}};
+        consumer = {{"apiGroup", "scheduling.k8s.io"},
+                    {"resource", "podgroups"},
+                    {"name", group.name},
+                    {"uid", TextAt(owner, "uid")}};
       }
     }
     if (std::find(reserved.begin(), reserved.end(), consumer) == reserved.end()) {
@@ -416,12 +529,12 @@ class KubeScheduler final : public StandIn {
     }
     const bool done = writer_.Patch(path + "/status", Json{{"status", patch}}, now).has_value();
     // Members of one gang may share the claim: the next one must see this.
-    claims_.Drain(now, [&](const ObjectKey& changed_key, const Json*, const Json* after) {
-      if (after == nullptr) {
-        inventory_.DeleteClaim(changed_key);
-      } else if (auto object = api::DecodeAs<api::ResourceClaim>(*after)) {
-        inventory_.Upsert(*object);
-      }
+    claims_.Drain(now, [&](const ObjectKey& changed_key, const Json* before, const Json* after) {
+      const bool room = room_;
+      OnClaim(changed_key, before, after);
+      // What this scheduler takes itself gives room to nobody, but to those who share the claim.
+      room_ =
+          room || after == nullptr || ListAt(ObjectAt(*after, "status"), "reservedFor").size() > 1;
     });
     return done;
   }
@@ -436,7 +549,8 @@ class KubeScheduler final : public StandIn {
     std::string newest;
     for (const auto& [key, object] : classes_.objects()) {
       const std::string created = TextAt(Meta(object), "creationTimestamp");
-      if (TextAt(ObjectAt(object, "spec"), "extendedResourceName") == resource && (best.empty() || created > newest)) {
+      if (TextAt(ObjectAt(object, "spec"), "extendedResourceName") == resource &&
+          (best.empty() || created > newest)) {
         best = key.name;
         newest = created;
       }
@@ -462,28 +576,39 @@ class KubeScheduler final : public StandIn {
     std::vector<placement::DeviceChoice> renamed;
     for (const auto& [resource, choices] : by_resource) {
       const std::string name = "container-0-request-" + std::to_string(requests.size());
-      requests.push_back({{"name", name}, {"exactly", {{"deviceClassName", ClassOf(resource)}, {"allocationMode", "ExactCount"}, {"count", choices.size()}}}});
-      mappings.push_back({{"containerName", pod.spec.containers.empty() ? std::string() : pod.spec.containers[0].name},
-                          {"resourceName", resource},
-                          {"requestName", name}});
+      requests.push_back({{"name", name},
+                          {"exactly",
+                           {{"deviceClassName", ClassOf(resource)},
+                            {"allocationMode", "ExactCount"},
+                            {"count", choices.size()}}}});
+      mappings.push_back(
+          {{"containerName",
+            pod.spec.containers.empty() ? std::string() : pod.spec.containers[0].name},
+           {"resourceName", resource},
+           {"requestName", name}});
       for (placement::DeviceChoice choice : choices) {
         choice.request = name;
         renamed.push_back(std::move(choice));
       }
     }
     const std::string claim_name = pod.meta.name.substr(0, 200) + "-extended-resources";
-    const auto created = writer_.Create(api::Path(Kind::kResourceClaim, pod.meta.ns, ""),
-                                        Json{{"apiVersion", "resource.k8s.io/v1"},
-                                             {"kind", "ResourceClaim"},
-                                             {"metadata",
-                                              {{"namespace", pod.meta.ns},
-                                               {"name", claim_name},
-                                               {"annotations", {{"resource.kubernetes.io/extended-resource-claim", "true"}}},
-                                               {"finalizers", {"resource.kubernetes.io/delete-protection"}},
-                                               {"ownerReferences",
-                                                Json::array({{{"apiVersion", "v1"}, {"kind", "Pod"}, {"name", pod.meta.name}, {"uid", pod.meta.uid}, {"controller", true}}})}}},
-                                             {"spec", {{"devices", {{"requests", requests}}}}}},
-                                        now);
+    const auto created = writer_.Create(
+        api::Path(Kind::kResourceClaim, pod.meta.ns, ""),
+        Json{{"apiVersion", "resource.k8s.io/v1"},
+             {"kind", "ResourceClaim"},
+             {"metadata",
+              {{"namespace", pod.meta.ns},
+               {"name", claim_name},
+               {"annotations", {{"resource.kubernetes.io/extended-resource-claim", "true"}}},
+               {"finalizers", {"resource.kubernetes.io/delete-protection"}},
+               {"ownerReferences",
+                Json::array({{{"apiVersion", "v1"},
+                              {"kind", "Pod"},
+                              {"name", pod.meta.name},
+                              {"uid", pod.meta.uid},
+                              {"controller", true}}})}}},
+             {"spec", {{"devices", {{"requests", requests}}}}}},
+        now);
     if (!created) {
       return;
     }
@@ -491,14 +616,20 @@ class KubeScheduler final : public StandIn {
     for (const placement::DeviceChoice& choice : renamed) {
       choices.push_back(&choice);
     }
-    (void)writer_.Patch(api::Path(Kind::kResourceClaim, pod.meta.ns, claim_name, "status"),
-                        Json{{"status",
-                              {{"allocation", Allocation(decision, choices, now)},
-                               {"reservedFor", Json::array({{{"resource", "pods"}, {"name", pod.meta.name}, {"uid", pod.meta.uid}}})}}}},
-                        now);
-    (void)writer_.Patch(api::Path(Kind::kPod, pod.meta.ns, pod.meta.name, "status"),
-                        Json{{"status", {{"extendedResourceClaimStatus", {{"resourceClaimName", claim_name}, {"requestMappings", mappings}}}}}},
-                        now);
+    (void)writer_.Patch(
+        api::Path(Kind::kResourceClaim, pod.meta.ns, claim_name, "status"),
+        Json{{"status",
+              {{"allocation", Allocation(decision, choices, now)},
+               {"reservedFor",
+                Json::array(
+                    {{{"resource", "pods"}, {"name", pod.meta.name}, {"uid", pod.meta.uid}}})}}}},
+        now);
+    (void)writer_.Patch(
+        api::Path(Kind::kPod, pod.meta.ns, pod.meta.name, "status"),
+        Json{{"status",
+              {{"extendedResourceClaimStatus",
+                {{"resourceClaimName", claim_name}, {"requestMappings", mappings}}}}}},
+        now);
   }
 
   bool Refuse(const ObjectKey& key, const std::string& why, TimePoint now) {
@@ -507,7 +638,11 @@ class KubeScheduler final : public StandIn {
     if (!SetCondition(conditions, "PodScheduled", "False", "Unschedulable", why, now)) {
       return false;
     }
-    return writer_.Patch(api::Path(Kind::kPod, key.ns, key.name, "status"), Json{{"status", {{"conditions", conditions}}}}, now).has_value();
+    return writer_
+        .Patch(api::Path(Kind::kPod, key.ns, key.name, "status"),
+               Json{{"status", {{"conditions", conditions}}}},
+               now)
+        .has_value();
   }
 
   Writer writer_;
@@ -520,13 +655,20 @@ class KubeScheduler final : public StandIn {
   Follower groups_;
   placement::Inventory inventory_;
   std::map<ObjectKey, api::Ptr<api::Pod>> decoded_;
+  std::map<std::string, api::Ptr<api::Node>> decoded_nodes_;
   std::set<ObjectKey> waiting_;
+  // Waiting pods that did not fit, and whether something has happened since that could give them
+  // room: without it they are not looked at.
+  std::set<ObjectKey> refused_;
+  bool room_ = false;
   std::map<ObjectKey, std::set<ObjectKey>> members_;
   std::map<std::string, ResourceVector> used_;
 };
 
 }  // namespace
 
-std::unique_ptr<StandIn> MakeKubeScheduler(ApiServer& server) { return std::make_unique<KubeScheduler>(server); }
+std::unique_ptr<StandIn> MakeKubeScheduler(ApiServer& server) {
+  return std::make_unique<KubeScheduler>(server);
+}
 
 }  // namespace muster::sim

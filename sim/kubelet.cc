@@ -15,12 +15,18 @@ namespace {
 class Kubelet final : public StandIn {
  public:
   Kubelet(ApiServer& server, const StandInOptions& options)
-      : writer_(server), no_nodes_(options.no_nodes), pods_(server, "/api/v1/pods"), groups_(server, "/apis/scheduling.k8s.io/v1beta1/podgroups") {}
+      : writer_(server),
+        no_nodes_(options.no_nodes),
+        pods_(server, "/api/v1/pods"),
+        groups_(server, "/apis/scheduling.k8s.io/v1beta1/podgroups") {}
 
   bool Step(TimePoint now) override {
-    pods_.Drain(now, [&](const api::ObjectKey& key, const Json* before, const Json* after) { OnPod(key, before, after, now); });
+    pods_.Drain(now, [&](const api::ObjectKey& key, const Json* before, const Json* after) {
+      OnPod(key, before, after, now);
+    });
     if (no_nodes_) {
-      groups_.Drain(now, [&](const api::ObjectKey& key, const Json*, const Json*) { TouchGroup(key); });
+      groups_.Drain(now,
+                    [&](const api::ObjectKey& key, const Json*, const Json*) { TouchGroup(key); });
     }
     bool changed = false;
     while (!alarms_.empty() && alarms_.begin()->first <= now) {
@@ -57,7 +63,8 @@ class Kubelet final : public StandIn {
     // A member that is released or goes may complete or break its group.
     for (const Json* object : {before, after}) {
       if (no_nodes_ && object != nullptr) {
-        const std::string group = TextAt(ObjectAt(ObjectAt(*object, "spec"), "schedulingGroup"), "podGroupName");
+        const std::string group =
+            TextAt(ObjectAt(ObjectAt(*object, "spec"), "schedulingGroup"), "podGroupName");
         if (!group.empty()) {
           members_[{.ns = key.ns, .name = group}].insert(key);
           if (object == after) {
@@ -175,12 +182,14 @@ class Kubelet final : public StandIn {
     for (const char* type : {"Initialized", "ContainersReady", "Ready"}) {
       SetCondition(conditions, type, "True", "", "", now);
     }
-    const bool done = Patch(key,
-                            Json{{"phase", "Running"},
-                                 {"startTime", FormatTime(now)},
-                                 {"conditions", conditions},
-                                 {"containerStatuses", ContainerStatuses(pod, Json{{"running", {{"startedAt", FormatTime(now)}}}}, true)}},
-                            now);
+    const bool done = Patch(
+        key,
+        Json{{"phase", "Running"},
+             {"startTime", FormatTime(now)},
+             {"conditions", conditions},
+             {"containerStatuses",
+              ContainerStatuses(pod, Json{{"running", {{"startedAt", FormatTime(now)}}}}, true)}},
+        now);
     const auto run = Annotated(pod, "sim.muster.dev/run");
     if (done && run) {
       times_[key].end = now + *run;
@@ -190,11 +199,16 @@ class Kubelet final : public StandIn {
   }
 
   bool Finish(const api::ObjectKey& key, const Json& pod, TimePoint now) {
-    const bool fails = TextAt(ObjectAt(ObjectAt(pod, "metadata"), "annotations"), "sim.muster.dev/fail") == "true";
+    const bool fails =
+        TextAt(ObjectAt(ObjectAt(pod, "metadata"), "annotations"), "sim.muster.dev/fail") == "true";
     return Terminate(key, pod, fails ? "Failed" : "Succeeded", fails ? 1 : 0, now);
   }
 
-  bool Terminate(const api::ObjectKey& key, const Json& pod, std::string_view phase, int exit_code, TimePoint now) {
+  bool Terminate(const api::ObjectKey& key,
+                 const Json& pod,
+                 std::string_view phase,
+                 int exit_code,
+                 TimePoint now) {
     Json conditions = ListAt(ObjectAt(pod, "status"), "conditions");
     const std::string_view reason = exit_code == 0 ? "PodCompleted" : "PodFailed";
     SetCondition(conditions, "ContainersReady", "False", reason, "", now);
@@ -211,8 +225,13 @@ class Kubelet final : public StandIn {
     return Patch(key, std::move(status), now);
   }
 
-  // A pod on its way out: a running one takes its grace; then it is gone, or ends as Failed where a finalizer holds the object.
-  bool End(const api::ObjectKey& key, const Json& pod, const std::string& phase, bool over, TimePoint now) {
+  // A pod on its way out: a running one takes its grace; then it is gone, or ends as Failed where a
+  // finalizer holds the object.
+  bool End(const api::ObjectKey& key,
+           const Json& pod,
+           const std::string& phase,
+           bool over,
+           TimePoint now) {
     const bool running = phase == "Running";
     if (running) {
       Times& times = times_[key];
@@ -230,14 +249,21 @@ class Kubelet final : public StandIn {
       changed = Terminate(key, pod, "Failed", 137, now);
     }
     // The kubelet's own deletion; what a finalizer holds stays, with a grace of 0.
-    if (IntAt(ObjectAt(pod, "metadata"), "deletionGracePeriodSeconds").value_or(0) > 0 || ListAt(ObjectAt(pod, "metadata"), "finalizers").empty()) {
-      changed = writer_.Delete(api::Path(api::Kind::kPod, key.ns, key.name), "?gracePeriodSeconds=0", now) || changed;
+    if (IntAt(ObjectAt(pod, "metadata"), "deletionGracePeriodSeconds").value_or(0) > 0 ||
+        ListAt(ObjectAt(pod, "metadata"), "finalizers").empty()) {
+      changed = writer_.Delete(
+                    api::Path(api::Kind::kPod, key.ns, key.name), "?gracePeriodSeconds=0", now) ||
+                changed;
     }
     return changed;
   }
 
   bool Patch(const api::ObjectKey& key, Json status, TimePoint now) {
-    return writer_.Patch(api::Path(api::Kind::kPod, key.ns, key.name, "status"), Json{{"status", std::move(status)}}, now).has_value();
+    return writer_
+        .Patch(api::Path(api::Kind::kPod, key.ns, key.name, "status"),
+               Json{{"status", std::move(status)}},
+               now)
+        .has_value();
   }
 
   Writer writer_;
@@ -247,7 +273,8 @@ class Kubelet final : public StandIn {
   std::set<api::ObjectKey> dirty_;
   std::map<api::ObjectKey, Times> times_;
   std::multimap<TimePoint, api::ObjectKey> alarms_;
-  std::map<api::ObjectKey, std::set<api::ObjectKey>> members_;  // native group -> pods, with no nodes only
+  std::map<api::ObjectKey, std::set<api::ObjectKey>>
+      members_;  // native group -> pods, with no nodes only
 };
 
 }  // namespace

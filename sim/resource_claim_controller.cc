@@ -18,7 +18,9 @@ using api::ObjectKey;
 
 constexpr std::string_view kProtection = "resource.kubernetes.io/delete-protection";
 
-const Json& Meta(const Json& object) { return ObjectAt(object, "metadata"); }
+const Json& Meta(const Json& object) {
+  return ObjectAt(object, "metadata");
+}
 
 bool Over(const Json& pod) {
   const std::string phase = TextAt(ObjectAt(pod, "status"), "phase");
@@ -48,15 +50,21 @@ class ResourceClaimController final : public StandIn {
       if (after == nullptr) {
         TouchClaims(key.ns);
       }
-      for (const auto& [pod_key, pod] : pods_.objects()) {
-        if (pod_key.ns == key.ns && GroupOf(pod) == key.name) {
-          dirty_pods_.insert(pod_key);
-        }
+      if (const auto it = members_.find(key); it != members_.end()) {
+        dirty_pods_.insert(it->second.begin(), it->second.end());
       }
     });
     pods_.Drain(now, [&](const ObjectKey& key, const Json* before, const Json* after) {
       if (after != nullptr) {
         dirty_pods_.insert(key);
+      }
+      if (const std::string group = GroupOf(after != nullptr ? *after : *before); !group.empty()) {
+        std::set<ObjectKey>& members = members_[{.ns = key.ns, .name = group}];
+        if (after != nullptr) {
+          members.insert(key);
+        } else {
+          members.erase(key);
+        }
       }
       const bool over_now = after == nullptr || Over(*after);
       if (over_now && (before == nullptr || !Over(*before) || after == nullptr)) {
@@ -67,7 +75,10 @@ class ResourceClaimController final : public StandIn {
         for (const Json& entry : ListAt(ObjectAt(pod, "spec"), "resourceClaims")) {
           dirty_claims_.insert({.ns = key.ns, .name = TextAt(entry, "resourceClaimName")});
         }
-        dirty_claims_.insert({.ns = key.ns, .name = TextAt(ObjectAt(ObjectAt(pod, "status"), "extendedResourceClaimStatus"), "resourceClaimName")});
+        dirty_claims_.insert(
+            {.ns = key.ns,
+             .name = TextAt(ObjectAt(ObjectAt(pod, "status"), "extendedResourceClaimStatus"),
+                            "resourceClaimName")});
       }
     });
     claims_.Drain(now, [&](const ObjectKey& key, const Json*, const Json* after) {
@@ -88,7 +99,9 @@ class ResourceClaimController final : public StandIn {
   [[nodiscard]] std::optional<TimePoint> NextWake() const override { return std::nullopt; }
 
  private:
-  static std::string GroupOf(const Json& pod) { return TextAt(ObjectAt(ObjectAt(pod, "spec"), "schedulingGroup"), "podGroupName"); }
+  static std::string GroupOf(const Json& pod) {
+    return TextAt(ObjectAt(ObjectAt(pod, "spec"), "schedulingGroup"), "podGroupName");
+  }
 
   void TouchClaims(const std::string& ns) {
     for (const auto& [key, claim] : claims_.objects()) {
@@ -109,8 +122,13 @@ class ResourceClaimController final : public StandIn {
   }
 
   // Creates the claim of one entry for `owner`, or finds it. Empty if the template is missing.
-  std::string Ensure(Kind owner_kind, const ObjectKey& owner_key, const Json& owner, const Json& entry, TimePoint now) {
-    const ObjectKey template_key{.ns = owner_key.ns, .name = TextAt(entry, "resourceClaimTemplateName")};
+  std::string Ensure(Kind owner_kind,
+                     const ObjectKey& owner_key,
+                     const Json& owner,
+                     const Json& entry,
+                     TimePoint now) {
+    const ObjectKey template_key{.ns = owner_key.ns,
+                                 .name = TextAt(entry, "resourceClaimTemplateName")};
     const Json* claim_template = templates_.Find(template_key);
     if (claim_template == nullptr) {
       return {};
@@ -118,7 +136,8 @@ class ResourceClaimController final : public StandIn {
     const std::string entry_name = TextAt(entry, "name");
     const std::string uid = TextAt(Meta(owner), "uid");
     // The real controller draws five letters; a digest does the same without chance.
-    const std::string name = owner_key.name.substr(0, 180) + "-" + entry_name + "-" + Sha1Hex(uid + "/" + entry_name).substr(0, 5);
+    const std::string name = owner_key.name.substr(0, 180) + "-" + entry_name + "-" +
+                             Sha1Hex(uid + "/" + entry_name).substr(0, 5);
     if (claims_.Find({.ns = owner_key.ns, .name = name}) != nullptr) {
       return name;
     }
@@ -141,12 +160,13 @@ class ResourceClaimController final : public StandIn {
     if (const Json& labels = ObjectAt(wanted, "labels"); !labels.empty()) {
       meta["labels"] = labels;
     }
-    const auto created = writer_.Create(api::Path(Kind::kResourceClaim, owner_key.ns, ""),
-                                        Json{{"apiVersion", api::Info(Kind::kResourceClaim).ApiVersion()},
-                                             {"kind", "ResourceClaim"},
-                                             {"metadata", meta},
-                                             {"spec", ObjectAt(spec, "spec")}},
-                                        now);
+    const auto created =
+        writer_.Create(api::Path(Kind::kResourceClaim, owner_key.ns, ""),
+                       Json{{"apiVersion", api::Info(Kind::kResourceClaim).ApiVersion()},
+                            {"kind", "ResourceClaim"},
+                            {"metadata", meta},
+                            {"spec", ObjectAt(spec, "spec")}},
+                       now);
     return created ? name : std::string();
   }
 
@@ -171,25 +191,34 @@ class ResourceClaimController final : public StandIn {
         name = Ensure(Kind::kPod, key, *pod, entry, now);
       }
       if (name.empty()) {
-        waiting_for_template_[{.ns = key.ns, .name = TextAt(entry, "resourceClaimTemplateName")}].insert(key);
+        waiting_for_template_[{.ns = key.ns, .name = TextAt(entry, "resourceClaimTemplateName")}]
+            .insert(key);
         continue;
       }
       statuses.push_back({{"name", entry_name}, {"resourceClaimName", name}});
       changed = true;
     }
-    return changed && writer_.Patch(api::Path(Kind::kPod, key.ns, key.name, "status"), Json{{"status", {{"resourceClaimStatuses", statuses}}}}, now).has_value();
+    return changed && writer_
+                          .Patch(api::Path(Kind::kPod, key.ns, key.name, "status"),
+                                 Json{{"status", {{"resourceClaimStatuses", statuses}}}},
+                                 now)
+                          .has_value();
   }
 
   static bool SharedByGroup(const Json& group, const Json& entry) {
     for (const Json& mine : ListAt(ObjectAt(group, "spec"), "resourceClaims")) {
-      if (TextAt(mine, "name") == TextAt(entry, "name") && TextAt(mine, "resourceClaimTemplateName") == TextAt(entry, "resourceClaimTemplateName")) {
+      if (TextAt(mine, "name") == TextAt(entry, "name") &&
+          TextAt(mine, "resourceClaimTemplateName") == TextAt(entry, "resourceClaimTemplateName")) {
         return true;
       }
     }
     return false;
   }
 
-  std::string EnsureForGroup(const ObjectKey& key, const Json& group, const Json& entry, TimePoint now) {
+  std::string EnsureForGroup(const ObjectKey& key,
+                             const Json& group,
+                             const Json& entry,
+                             TimePoint now) {
     const std::string recorded = Recorded(group, TextAt(entry, "name"));
     if (!recorded.empty()) {
       return recorded;
@@ -198,7 +227,9 @@ class ResourceClaimController final : public StandIn {
     if (!name.empty()) {
       Json statuses = ListAt(ObjectAt(group, "status"), "resourceClaimStatuses");
       statuses.push_back({{"name", TextAt(entry, "name")}, {"resourceClaimName", name}});
-      (void)writer_.Patch(api::Path(Kind::kPodGroup, key.ns, key.name, "status"), Json{{"status", {{"resourceClaimStatuses", statuses}}}}, now);
+      (void)writer_.Patch(api::Path(Kind::kPodGroup, key.ns, key.name, "status"),
+                          Json{{"status", {{"resourceClaimStatuses", statuses}}}},
+                          now);
     }
     return name;
   }
@@ -227,7 +258,8 @@ class ResourceClaimController final : public StandIn {
         left.push_back(consumer);
       }
     }
-    const bool allocated = Member(status, "allocation") != nullptr && !status.at("allocation").is_null();
+    const bool allocated =
+        Member(status, "allocation") != nullptr && !status.at("allocation").is_null();
     bool changed = false;
     if (left.size() != reserved.size()) {
       Json patch{{"reservedFor", left}};
@@ -236,7 +268,8 @@ class ResourceClaimController final : public StandIn {
       }
       changed = writer_.Patch(path + "/status", Json{{"status", patch}}, now).has_value();
     } else if (left.empty() && allocated && HasText(Meta(*claim), "deletionTimestamp")) {
-      changed = writer_.Patch(path + "/status", Json{{"status", {{"allocation", nullptr}}}}, now).has_value();
+      changed = writer_.Patch(path + "/status", Json{{"status", {{"allocation", nullptr}}}}, now)
+                    .has_value();
     }
     if (left.empty() && HasText(Meta(*claim), "deletionTimestamp")) {
       Json finalizers = Json::array();
@@ -246,7 +279,9 @@ class ResourceClaimController final : public StandIn {
         }
       }
       if (finalizers.size() != ListAt(Meta(*claim), "finalizers").size()) {
-        changed = writer_.Patch(path, Json{{"metadata", {{"finalizers", finalizers}}}}, now).has_value() || changed;
+        changed = writer_.Patch(path, Json{{"metadata", {{"finalizers", finalizers}}}}, now)
+                      .has_value() ||
+                  changed;
       }
     }
     // A claim made for a pod that is over goes; the pod itself may stay for a while.
@@ -269,10 +304,13 @@ class ResourceClaimController final : public StandIn {
   std::set<ObjectKey> dirty_pods_;
   std::set<ObjectKey> dirty_claims_;
   std::map<ObjectKey, std::set<ObjectKey>> waiting_for_template_;
+  std::map<ObjectKey, std::set<ObjectKey>> members_;  // native group -> pods
 };
 
 }  // namespace
 
-std::unique_ptr<StandIn> MakeResourceClaimController(ApiServer& server) { return std::make_unique<ResourceClaimController>(server); }
+std::unique_ptr<StandIn> MakeResourceClaimController(ApiServer& server) {
+  return std::make_unique<ResourceClaimController>(server);
+}
 
 }  // namespace muster::sim

@@ -8,7 +8,8 @@
 
 namespace muster::sim {
 
-std::vector<std::unique_ptr<StandIn>> MakeStandIns(ApiServer& server, const StandInOptions& options) {
+std::vector<std::unique_ptr<StandIn>> MakeStandIns(ApiServer& server,
+                                                   const StandInOptions& options) {
   std::vector<std::unique_ptr<StandIn>> out;
   // What ends comes before what starts, so that room freed at an instant can be used at it.
   out.push_back(MakeKubelet(server, options));
