@@ -108,6 +108,13 @@ ApiError ErrorFromResponse(const Response& response) {
     // Proxies answer in HTML or plain text; a few words of it are enough to recognise them.
     out.message += ": " + Bounded(response.body, 256);
   }
+  if (out.http_status == 422 && std::ranges::any_of(out.causes, [](const StatusCause& c) {
+        return c.field == "metadata.uid";
+      })) {
+    // A patch that names another uid than the object has: the API server calls that an attempt to
+    // change it. It means that the object is a successor of the one that was meant.
+    out.code = ErrorCode::kConflict;
+  }
   out.retry_after_seconds = std::max(out.retry_after_seconds, RetryAfterSeconds(response.headers));
   return out;
 }

@@ -25,8 +25,9 @@ struct StatusCause {
 //
 // Codes    409 kConflict (AlreadyExists too: see already_exists()), 410 kGone, 404 kNotFound, 401
 // and 403 kDenied,
-//          400, 405, 406, 413, 415, 422 and other 4xx kInvalid, 408, 429 and 5xx kRetry. No answer
-//          at all: kRetry with http_status 0.
+//          422 about metadata.uid kConflict (a patch meant for an object of the same name that is
+//          gone), 400, 405, 406, 413, 415, 422 and other 4xx kInvalid, 408, 429 and 5xx kRetry. No
+//          answer at all: kRetry with http_status 0.
 struct ApiError : Error {
   int http_status = 0;  // 0: no answer came, and whether the server acted is unknown
   std::string reason;   // "Conflict", "AlreadyExists", "Expired", "Forbidden", …

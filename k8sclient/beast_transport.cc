@@ -31,6 +31,7 @@ class BodyReader {
     }
   }
   [[nodiscard]] Status Feed(std::string_view bytes, std::size_t limit, std::string& out) {
+    empty_ = empty_ && bytes.empty();
     if (gunzip_) {
       return gunzip_->Feed(bytes, limit, out);
     }
@@ -41,8 +42,12 @@ class BodyReader {
     return {};
   }
 
+  // The body has ended; it should end so.
+  [[nodiscard]] bool complete() const { return !gunzip_ || gunzip_->finished() || empty_; }
+
  private:
   std::unique_ptr<Gunzip> gunzip_;
+  bool empty_ = true;
 };
 
 std::string Serialize(const Request& request,
@@ -473,6 +478,10 @@ class HttpTransport final : public Transport {
         Drop(c);
         Answer(std::move(exchange), std::unexpected(error));
         Pump();
+        return;
+      }
+      if (c->parser->done() && !c->body.complete()) {
+        OnBroken(c, Error::Retry("the answer was cut short"));
         return;
       }
       if (c->parser->done()) {

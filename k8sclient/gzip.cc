@@ -29,7 +29,12 @@ Status Gunzip::Feed(std::string_view bytes, std::size_t limit, std::string& out)
   std::array<char, 65536> chunk{};
   std::string input(bytes);  // zlib wants a mutable pointer
   std::size_t at = 0;
-  while (at < input.size() && !finished_) {
+  while (at < input.size()) {
+    if (finished_) {
+      // The API server packs each piece of a watch as a member of its own.
+      finished_ = false;
+      MUSTER_CHECK(::inflateReset(&stream) == Z_OK);
+    }
     const std::size_t part =
         std::min<std::size_t>(input.size() - at, std::numeric_limits<uInt>::max());
     stream.next_in = reinterpret_cast<Bytef*>(input.data() + at);

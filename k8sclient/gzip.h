@@ -21,7 +21,7 @@ class Gunzip {
   // Appends what `bytes` unpack to, at the most `limit` bytes in this call.
   // Errors   kRetry: not gzip, or beyond the limit.
   [[nodiscard]] Status Feed(std::string_view bytes, std::size_t limit, std::string& out);
-  // The end mark has been seen: a body that ends without it was cut.
+  // At the end of a member: a body that ends elsewhere was cut.
   [[nodiscard]] bool finished() const { return finished_; }
 
  private:

@@ -19,7 +19,7 @@
 // came, that is, whether a second execution could do no harm.
 namespace muster::k8s {
 
-// What must still hold when the write happens; the server answers 409 otherwise. Empty strings are
+// What must still hold when the write happens; the answer is kConflict otherwise. Empty strings are
 // not checked.
 struct Preconditions {
   std::string resource_version;
