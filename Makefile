@@ -7,7 +7,7 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
 
-.PHONY: help build demo test unit e2e setup setup-test bench lint format clean
+.PHONY: help build demo test unit e2e setup setup-test bench image lint format clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,6 +37,11 @@ e2e: setup-test ## only the suites on the real control plane
 bench: setup-test ## the benchmarks
 	@tools/build bench
 	@for b in build/bench/bin/*_bench; do "$$b"; done
+
+image: setup-test ## an OCI archive with the static binary: build/muster-image.tar
+	@tools/static-deps
+	@tools/build static muster
+	@image/build --binary build/static/bin/muster --output build/muster-image.tar
 
 lint: setup-test ## formatting and clang-tidy on what changed
 	@tools/lint

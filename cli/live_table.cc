@@ -119,6 +119,16 @@ std::string Name(const std::string& owner, const api::ObjectKey& workload) {
   return space == std::string::npos ? workload.ToString() : owner.substr(space + 1);
 }
 
+// The verdict without the words that every refusal starts with: a line of the screen is short.
+std::string Shortened(const std::string& message) {
+  constexpr std::string_view kStart = "couldn't assign flavors to pod set ";
+  if (!message.starts_with(kStart)) {
+    return message;
+  }
+  const std::size_t colon = message.find(": ", kStart.size());
+  return colon == std::string::npos ? message : message.substr(colon + 2);
+}
+
 std::map<std::string, int> PodsByNode(const scheduler::RunningGang& gang) {
   std::map<std::string, int> out;
   for (const scheduler::RunningMember& member : gang.members) {
@@ -162,7 +172,7 @@ std::string LiveTable(sim::LiveWorld& world, std::size_t width, std::size_t heig
   rows = screen.room();
   for (std::size_t i = 0; i < pending.size() && i < rows; ++i) {
     screen.Line(Padded(pending[i].workload.ToString(), 36) + Padded(pending[i].cluster_queue + " #" + std::to_string(pending[i].position), 13) +
-                pending[i].verdict.message);
+                Shortened(pending[i].verdict.message));
   }
   if (pending.size() > rows) {
     screen.Line("and " + std::to_string(pending.size() - rows) + " more");
@@ -188,7 +198,7 @@ std::string LiveLine(sim::LiveWorld& world) {
   std::string out = FormatDuration(elapsed) + ": " + std::to_string(running.size()) + " gangs run with " + std::to_string(pods) + " pods, " +
                     std::to_string(pending.size()) + " wait; " + Join(quota, ", ");
   if (!pending.empty()) {
-    out += "; first in line: " + pending.front().workload.ToString() + ": " + pending.front().verdict.message;
+    out += "; first in line: " + pending.front().workload.ToString() + ": " + Shortened(pending.front().verdict.message);
   }
   return out;
 }
