@@ -50,10 +50,10 @@ function drawTiles(data) {
   const down = data.nodes.filter((node) => !node.ready || !node.schedulable).length;
   const parked = data.pending.filter((row) => row.parked).length;
   byId("tiles").replaceChildren(
-    tile("Accelerators in use", String(used), "of " + total + (total ? ", " + Math.round(percent(used, total)) + " %" : "")),
+    tile("Accelerators in use", String(used), total ? "of " + total + ", " + Math.round(percent(used, total)) + " %" : ""),
     tile("Running", String(data.runningTotal), "gangs"),
     tile("Waiting", String(data.pendingTotal), parked ? parked + " for a change" : ""),
-    tile("Nodes", String(data.nodes.length), down ? down + " unavailable" : "all available"));
+    tile("Nodes", String(data.nodes.length), down ? down + " unavailable" : data.nodes.length ? "all available" : ""));
 }
 
 function quotaBar(row) {
@@ -162,7 +162,8 @@ function nodeRow(node) {
   usage.setAttribute("aria-label", node.total > 0 ? node.used + " of " + node.total + " " + node.accelerator + " in use" : plural(node.pods, "pod"));
   const off = !node.ready || !node.schedulable;
   const label = el("span", "label", node.name);
-  label.title = node.name + (off ? (node.ready ? ", cordoned" : ", not ready") : "");
+  if (off) label.append(el("span", "hidden", node.ready ? ", cordoned" : ", not ready"));
+  label.title = label.textContent;
   return el("div", "node" + (off ? " off" : ""), label, usage, el("span", "amount", amount));
 }
 
