@@ -72,7 +72,7 @@ struct Selector {
   std::string error;  // when it does not compile
 };
 struct SelectorTable {
-  std::mutex mutex;
+  std::mutex mutex;  // tidy: allowed, views on two threads share what has been compiled
   std::map<std::string, std::unique_ptr<Selector>, std::less<>> by_text;
 };
 
