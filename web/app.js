@@ -213,7 +213,7 @@ function drawFilter(queues) {
 function draw(data) {
   const now = Date.parse(data.now);
   byId("title").textContent = data.title;
-  byId("version").textContent = data.version ? "Muster " + data.version : "";
+  byId("version").textContent = data.version;
   drawTiles(data);
   drawQueues(data.queues);
   drawFilter(data.queues);
