@@ -194,6 +194,7 @@ void ReadObject(const Field& root, DeviceClass& out) {
   const Field spec = root["spec"];
   ReadSelectors(spec["selectors"], out.selectors);
   spec["extendedResourceName"].Read(out.extended_resource_name);
+  spec["config"].ReadRaw(out.config);
 }
 
 void ReadObject(const Field& root, ResourceSlice& out) {

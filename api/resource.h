@@ -84,6 +84,7 @@ struct DeviceClass {
   ObjectMeta meta;
   std::vector<std::string> selectors;  // CEL
   std::string extended_resource_name;
+  JsonPtr config;  // spec.config as written, may be null
 };
 
 struct DeviceToleration {
