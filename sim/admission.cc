@@ -6,9 +6,12 @@
 
 #include "api/quantity.h"
 #include "base/strings.h"
+#include "cel/authorizer.h"
 #include "sim/access.h"
 #include "sim/cel_json.h"
 #include "sim/patching.h"
+#include "sim/programs.h"
+#include "sim/rbac.h"
 #include "sim/rules.h"
 #include "sim/schema.h"
 
@@ -24,11 +27,11 @@ struct Expression {
   std::string error;
 };
 
-Expression Compile(std::string name, const std::string& text, const cel::Env& env) {
+Expression Compile(std::string name, const std::string& text, ProgramKind kind) {
   Expression out{.name = std::move(name), .text = text, .program = std::nullopt, .error = {}};
-  auto program = cel::Program::Compile(text, env);
+  const auto& program = CompileOnce(kind, text);
   if (program) {
-    out.program = *std::move(program);
+    out.program = *program;
   } else {
     out.error = "compilation error: " + program.error().message;
   }
@@ -214,10 +217,39 @@ Json RequestObject(const Call& call, Operation operation) {
           {"options", Json::object()}};
 }
 
+// Answers `authorizer` by the stored roles.
+class RoleBackend final : public cel::AccessBackend {
+ public:
+  RoleBackend(const Server& server, UserInfo user) : server_(server), user_(std::move(user)) {}
+  [[nodiscard]] cel::AccessDecision Check(const cel::AccessQuery& query) const override {
+    UserInfo user = user_;
+    if (!query.service_account.empty()) {
+      user = {.name = query.service_account, .groups = {"system:serviceaccounts", "system:authenticated"}};
+    }
+    return {.allowed = Allowed(server_,
+                               user,
+                               {.verb = query.verb,
+                                .group = query.group,
+                                .resource = query.resource,
+                                .subresource = query.subresource,
+                                .ns = query.ns,
+                                .name = query.name,
+                                .path = query.path}),
+            .reason = {},
+            .error = {}};
+  }
+
+ private:
+  const Server& server_;
+  UserInfo user_;
+};
+
 // One evaluation of one policy: variables are computed when they are first read.
 class Evaluation {
  public:
-  Evaluation(const Policy& policy,
+  Evaluation(const Server& server,
+             const UserInfo& user,
+             const Policy& policy,
              const Json& request,
              const Json* object,
              const Json* old,
@@ -232,7 +264,7 @@ class Evaluation {
     activation_.Set("request", ToCel(request));
     activation_.Set("params", value(params));
     activation_.Set("namespaceObject", value(ns));
-    activation_.Set("authorizer", cel::Value::Null());
+    activation_.Set("authorizer", cel::MakeAuthorizer(std::make_shared<RoleBackend>(server, user)));
     activation_.Set("variables", cel::Value::Map(std::make_shared<Variables>(*this)));
   }
   Evaluation(const Evaluation&) = delete;
@@ -421,20 +453,20 @@ Policies::Policies(const Server& server)
       policy.param_kind = TextAt(ObjectAt(spec, "paramKind"), "kind");
       for (const Json& item : ListAt(spec, "matchConditions")) {
         policy.conditions.push_back(
-            Compile(TextAt(item, "name"), TextAt(item, "expression"), cel::Env::Admission()));
+            Compile(TextAt(item, "name"), TextAt(item, "expression"), ProgramKind::kAdmissionBool));
       }
       for (const Json& item : ListAt(spec, "variables")) {
         policy.variables.push_back(Compile(
-            TextAt(item, "name"), TextAt(item, "expression"), cel::Env::Admission(cel::DynType())));
+            TextAt(item, "name"), TextAt(item, "expression"), ProgramKind::kAdmissionAny));
       }
       for (const Json& item : ListAt(spec, "validations")) {
         Validation validation{
-            .expression = Compile("", TextAt(item, "expression"), cel::Env::Admission()),
+            .expression = Compile("", TextAt(item, "expression"), ProgramKind::kAdmissionBool),
             .message_expression = std::nullopt,
             .message = TextAt(item, "message"),
             .reason = TextAt(item, "reason")};
         if (const std::string text = TextAt(item, "messageExpression"); !text.empty()) {
-          validation.message_expression = Compile("", text, cel::Env::Admission(cel::StringType()));
+          validation.message_expression = Compile("", text, ProgramKind::kAdmissionMessage);
         }
         policy.validations.push_back(std::move(validation));
       }
@@ -446,7 +478,7 @@ Policies::Policies(const Server& server)
                  Compile("",
                          TextAt(ObjectAt(item, json_patch ? "jsonPatch" : "applyConfiguration"),
                                 "expression"),
-                         cel::Env::Mutation())});
+                         ProgramKind::kMutation)});
       }
       for (const auto& [binding_key, binding] : server.TableOf(*binding_resource).objects()) {
         const Json& binding_spec = ObjectAt(binding->json(), "spec");
@@ -584,8 +616,7 @@ Outcome<bool> Policies::Mutate(Call& call,
         for (const StoredPtr& param : *params) {
           const Json* param_json = param == nullptr ? nullptr : &param->json();
           {
-            const Evaluation evaluation(
-                policy, request, &object, old, param_json, impl_->Namespace(call));
+            const Evaluation evaluation(impl_->server, call.user, policy, request, &object, old, param_json, impl_->Namespace(call));
             const auto holds = Impl::ConditionsHold(policy, evaluation);
             if (!holds) {
               if (policy.ignore_failure) {
@@ -599,8 +630,7 @@ Outcome<bool> Policies::Mutate(Call& call,
           }
           for (const Mutation& mutation : policy.mutations) {
             Json next = object;
-            const Evaluation evaluation(
-                policy, request, &object, old, param_json, impl_->Namespace(call));
+            const Evaluation evaluation(impl_->server, call.user, policy, request, &object, old, param_json, impl_->Namespace(call));
             const auto done = ApplyMutation(mutation, evaluation, call.version->schema.get(), next);
             if (!done) {
               if (policy.ignore_failure) {
@@ -676,7 +706,7 @@ Outcome<void> Policies::Validate(Call& call,
         continue;
       }
       for (const StoredPtr& param : *params) {
-        const Evaluation evaluation(policy,
+        const Evaluation evaluation(impl_->server, call.user, policy,
                                     *request,
                                     object,
                                     old,
@@ -932,13 +962,27 @@ void DefaultFromLimits(const Server& server, const Call& call, Json& object) {
 Outcome<void> MutateBuiltin(const Server& server,
                             const Call& call,
                             Operation operation,
-                            Json& object) {
-  if (operation != Operation::kCreate || !call.subresource.empty() || !object.contains("spec") ||
+                            Json& object,
+                            const Json* old) {
+  if (operation == Operation::kDelete || !call.subresource.empty() || !object.contains("spec") ||
       !object["spec"].is_object()) {
     return {};
   }
   const std::string key = call.resource->key();
   Json& spec = object["spec"];
+  if (operation == Operation::kUpdate) {
+    if (key == "/pods") {
+      // A whole object that leaves out what was resolved at creation keeps it.
+      const Json& before = ObjectAt(*old, "spec");
+      for (const char* field : {"priority", "preemptionPolicy"}) {
+        if (!spec.contains(field) && before.contains(field)) {
+          spec[field] = before[field];
+        }
+      }
+      DefaultTolerations(spec);
+    }
+    return {};
+  }
   if (key == "/pods") {
     DefaultFromLimits(server, call, object);
     if (auto done = ResolvePriority(server, call, spec, true); !done) {

@@ -43,7 +43,8 @@ class Policies {
 [[nodiscard]] Outcome<void> MutateBuiltin(const Server& server,
                                           const Call& call,
                                           Operation operation,
-                                          Json& object);
+                                          Json& object,
+                                          const Json* old);
 // What limit ranges forbid.
 [[nodiscard]] Outcome<void> ValidateLimits(const Server& server,
                                            const Call& call,

@@ -440,8 +440,7 @@ void PrepareCreate(const ResourceInfo& resource, Json& object, TimePoint now) {
           Json::array({{{"type", "PodScheduled"},
                         {"status", "False"},
                         {"lastProbeTime", nullptr},
-                        {"lastTransitionTime", nullptr},
-                        {"observedGeneration", 1},
+                        {"lastTransitionTime", FormatTime(now)},
                         {"reason", "SchedulingGated"},
                         {"message", "Scheduling is blocked due to non-empty scheduling gates"}}});
     }

@@ -35,9 +35,10 @@ WANTED = {
                                     "LocalSubjectAccessReview",
     ("authentication.k8s.io", "v1"): "TokenReview SelfSubjectReview",
 }
+GVK = "x-kubernetes-group-version-kind"
 KEEP = {"type", "format", "items", "additionalProperties", "$ref", "properties", "required", "default", "x-kubernetes-list-type",
         "x-kubernetes-list-map-keys", "x-kubernetes-map-type", "x-kubernetes-patch-merge-key",
-        "x-kubernetes-patch-strategy", "x-kubernetes-group-version-kind"}
+        "x-kubernetes-patch-strategy", GVK}
 
 
 def strip(node, names=False):
@@ -47,7 +48,7 @@ def strip(node, names=False):
             if names:
                 out[key] = strip(value)
             elif key in KEEP:
-                out[key] = strip(value, names=key == "properties")
+                out[key] = value if key == GVK else strip(value, names=key == "properties")
         return out
     return [strip(item) for item in node] if isinstance(node, list) else node
 
@@ -76,7 +77,7 @@ def main():
                     defaults[(name, field)] = value
     todo = ["io.k8s.apimachinery.pkg.apis.meta.v1.Status", "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"]
     for name, schema in definitions.items():
-        for gvk in schema.get("x-kubernetes-group-version-kind", []):
+        for gvk in schema.get(GVK, []):
             kinds = WANTED.get((gvk["group"], gvk["version"]), "").split()
             if gvk["kind"] in kinds and name.rsplit(".", 1)[1] == gvk["kind"]:
                 todo.append(name)
@@ -90,7 +91,7 @@ def main():
             if (name, field) in defaults:
                 spec["default"] = defaults[(name, field)]
         if name.startswith("io.k8s.apimachinery.pkg.apis.meta.v1."):
-            schema.pop("x-kubernetes-group-version-kind", None)
+            schema.pop(GVK, None)
         done[name] = schema
         todo.extend(refs(schema))
     print("{")

@@ -10,6 +10,7 @@
 
 #include "api/kind.h"
 #include "api/object.h"
+#include "base/digest.h"
 #include "scheduler/placement/feasible.h"
 #include "scheduler/placement/placement.h"
 #include "sim/access.h"
@@ -54,6 +55,7 @@ class KubeScheduler final : public StandIn {
       return false;
     }
     bool changed = false;
+    hopeless_.clear();
     // Each success changes the world; what failed before may fit after it only if room was freed,
     // which a binding never does.
     placement::Trial trial(inventory_.View());
@@ -172,6 +174,7 @@ class KubeScheduler final : public StandIn {
       decoded_.erase(it);
     }
     waiting_.erase(key);
+    shapes_.erase(key);
     if (after == nullptr) {
       inventory_.DeletePod(key);
       return;
@@ -190,6 +193,7 @@ class KubeScheduler final : public StandIn {
     if (ours && (*pod)->spec.node_name.empty() && !(*pod)->terminated() &&
         !(*pod)->meta.deleting()) {
       waiting_.insert(key);
+      shapes_.emplace(key, Sha1Hex(key.ns + ObjectAt(*after, "spec").dump()));
     }
     decoded_.emplace(key, std::move(*pod));
   }
@@ -275,6 +279,11 @@ class KubeScheduler final : public StandIn {
         decisions.push_back(std::move(*decision));
       } else {
         refused[key] = why;
+        // What is tried for a group may be taken back; a refusal of a pod alone holds until this
+        // step ends.
+        if (unit.group.name.empty() && decoded_.at(key)->spec.claims.empty()) {
+          hopeless_.emplace(shapes_.at(key), why);
+        }
       }
     }
     if (!unit.group.name.empty()) {
@@ -338,6 +347,10 @@ class KubeScheduler final : public StandIn {
                                               std::map<std::string, ResourceVector>& tentative,
                                               std::string& why) const {
     const api::Pod& pod = *decoded_.at(key);
+    if (const auto it = hopeless_.find(shapes_.at(key)); it != hopeless_.end()) {
+      why = it->second;
+      return std::nullopt;
+    }
     placement::GangRequest gang{.name = key.ToString(), .ns = key.ns, .classes = {}, .claims = {}};
     placement::PodClass pod_class{.name = "pod",
                                   .count = 1,
@@ -656,6 +669,10 @@ class KubeScheduler final : public StandIn {
   placement::Inventory inventory_;
   std::map<ObjectKey, api::Ptr<api::Pod>> decoded_;
   std::map<std::string, api::Ptr<api::Node>> decoded_nodes_;
+  // Waiting pods with the same digest ask for the same. Bindings only take room, so what one of
+  // them was refused in a step, all are.
+  std::map<ObjectKey, std::string> shapes_;
+  std::map<std::string, std::string> hopeless_;  // digest -> why
   std::set<ObjectKey> waiting_;
   // Waiting pods that did not fit, and whether something has happened since that could give them
   // room: without it they are not looked at.

@@ -30,6 +30,21 @@ const Json& MetaOf(const Json& object) {
 
 constexpr std::string_view kObjectMeta = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 
+std::vector<Json> Documents(std::span<const EmbeddedFile> files) {
+  std::vector<Json> out;
+  for (const EmbeddedFile& file : files) {
+    auto documents = api::ParseYaml(file.text, file.name);
+    if (!documents) {
+      log::Error("a file that comes with the server cannot be read", {{"error", documents.error().message}});
+      continue;
+    }
+    for (api::YamlDocument& document : *documents) {
+      out.push_back(std::move(document.value));
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 void Server::AfterCommit(const ResourceInfo& resource,
@@ -47,8 +62,9 @@ void Server::AfterCommit(const ResourceInfo& resource,
     if (before && ObjectAt(before->json(), "spec") == ObjectAt(after->json(), "spec")) {
       return;
     }
-    if (auto defined = ResourceOf(after->json())) {
-      registry.Put(*std::move(defined));
+    // Validation has just read it.
+    if (checked_definition) {
+      registry.Put(*std::exchange(checked_definition, std::nullopt));
     }
     return;
   }
@@ -173,7 +189,7 @@ Outcome<void> Server::EnsureNamespace(Call& call) {
 }
 
 Outcome<void> Server::Mutate(Call& call, Operation operation, Json& object, const Json* old) {
-  if (auto done = MutateBuiltin(*this, call, operation, object); !done) {
+  if (auto done = MutateBuiltin(*this, call, operation, object, old); !done) {
     return done;
   }
   if (call.resource->group == "admissionregistration.k8s.io") {
@@ -192,7 +208,7 @@ Outcome<void> Server::Mutate(Call& call, Operation operation, Json& object, cons
   if (!done) {
     return done;
   }
-  return MutateBuiltin(*this, call, operation, object);
+  return MutateBuiltin(*this, call, operation, object, old);
 }
 
 Outcome<void> Server::Validate(Call& call, const Json& object, const Json* old) {
@@ -201,9 +217,11 @@ Outcome<void> Server::Validate(Call& call, const Json& object, const Json* old) 
   if (!resource.custom) {
     errors = ValidateBuiltin(resource, call.subresource, object, old);
     if (errors.empty() && resource.key() == "apiextensions.k8s.io/customresourcedefinitions") {
-      if (auto defined = ResourceOf(object); !defined) {
+      auto defined = ResourceOf(object);
+      if (!defined) {
         return std::unexpected(std::move(defined).error());
       }
+      checked_definition = *std::move(defined);
     }
   } else if (const Schema* schema = resource.Storage().schema.get()) {
     CheckObjectMeta(errors, resource, MetaOf(object));
@@ -401,24 +419,13 @@ void Server::Bootstrap() {
              {"metadata", {{"name", name}}},
              {"value", value}});
   }
-  const auto install_files = [&](std::span<const EmbeddedFile> files) {
-    for (const EmbeddedFile& file : files) {
-      const auto documents = api::ParseYaml(file.text, file.name);
-      if (!documents) {
-        log::Error("a file that comes with the server cannot be read",
-                   {{"error", documents.error().message}});
-        continue;
-      }
-      for (const api::YamlDocument& document : *documents) {
-        install(document.value);
-      }
-    }
-  };
   if (options.install_crds) {
-    install_files(EmbeddedCrds());
+    static const std::vector<Json> kCrds = Documents(EmbeddedCrds());
+    std::ranges::for_each(kCrds, install);
   }
   if (options.install_policies) {
-    install_files(EmbeddedPolicies());
+    static const std::vector<Json> kPolicies = Documents(EmbeddedPolicies());
+    std::ranges::for_each(kPolicies, install);
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/strings.h"
 #include "sim/cel_json.h"
+#include "sim/programs.h"
 
 namespace muster::sim {
 namespace {
@@ -35,20 +36,18 @@ void CompileNode(const Schema& schema, std::vector<std::string>& errors) {
     const Schema::Rule& rule = schema.rules[i];
     if (!schema.compiled[i]) {
       auto compiled = std::make_shared<CompiledRule>();
-      auto program = cel::Program::Compile(rule.rule, cel::Env::CrdRule());
+      const auto& program = CompileOnce(ProgramKind::kCrdRule, rule.rule);
       if (program) {
         compiled->uses_old_self =
             std::ranges::find(program->variables(), "oldSelf") != program->variables().end();
-        compiled->program = *std::move(program);
+        compiled->program = *program;
       } else {
         compiled->compile_error = program.error().message;
       }
       if (!rule.message_expression.empty()) {
-        cel::Env env = cel::Env::CrdRule();
-        env.result = cel::StringType();
-        auto message = cel::Program::Compile(rule.message_expression, env);
+        const auto& message = CompileOnce(ProgramKind::kCrdMessage, rule.message_expression);
         if (message) {
-          compiled->message = *std::move(message);
+          compiled->message = *message;
         } else if (compiled->compile_error.empty()) {
           compiled->compile_error = "messageExpression: " + message.error().message;
         }

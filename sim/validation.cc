@@ -243,8 +243,16 @@ void CheckObjectMeta(FieldErrors& errors, const ResourceInfo& resource, const Js
       }
     }
   }
-  for (const std::string& finalizer : TextsAt(meta, "finalizers")) {
-    RequireEach(errors, "metadata.finalizers", finalizer, CheckQualifiedName(finalizer));
+  const std::vector<std::string> finalizers = TextsAt(meta, "finalizers");
+  for (std::size_t i = 0; i < finalizers.size(); ++i) {
+    const std::string& finalizer = finalizers[i];
+    const std::string at = AtIndex("metadata.finalizers", i);
+    RequireEach(errors, at, finalizer, CheckQualifiedName(finalizer));
+    if (!finalizer.contains('/') && finalizer != "kubernetes" && finalizer != "orphan" &&
+        finalizer != "foregroundDeletion") {
+      errors.push_back(
+          Invalid(at, finalizer, "name is neither a standard finalizer name nor is it fully qualified"));
+    }
   }
 }
 

@@ -1,8 +1,8 @@
 #include <string>
 
 #include "api/quantity.h"
-#include "cel/program.h"
 #include "sim/access.h"
+#include "sim/programs.h"
 #include "sim/selectors.h"
 #include "sim/validation.h"
 
@@ -85,10 +85,10 @@ void CheckPolicyKind(FieldErrors& errors, const ResourceInfo& resource, const Js
   } else if (ListAt(*match, "resourceRules").empty()) {
     errors.push_back(Required("spec.matchConstraints.resourceRules", ""));
   }
-  const auto compile = [&](const std::string& path, const std::string& text, const cel::Env& env) {
+  const auto compile = [&](const std::string& path, const std::string& text, ProgramKind kind) {
     if (text.empty()) {
       errors.push_back(Required(path, ""));
-    } else if (auto program = cel::Program::Compile(text, env); !program) {
+    } else if (const auto& program = CompileOnce(kind, text); !program) {
       errors.push_back(Invalid(path, text, "compilation failed: " + program.error().message));
     }
   };
@@ -96,23 +96,23 @@ void CheckPolicyKind(FieldErrors& errors, const ResourceInfo& resource, const Js
   for (std::size_t i = 0; i < conditions.size(); ++i) {
     compile(AtIndex("spec.matchConditions", i) + ".expression",
             TextAt(conditions[i], "expression"),
-            cel::Env::Admission());
+            ProgramKind::kAdmissionBool);
   }
   const Json& variables = ListAt(spec, "variables");
   for (std::size_t i = 0; i < variables.size(); ++i) {
     compile(AtIndex("spec.variables", i) + ".expression",
             TextAt(variables[i], "expression"),
-            cel::Env::Admission(cel::DynType()));
+            ProgramKind::kAdmissionAny);
   }
   const Json& validations = ListAt(spec, "validations");
   for (std::size_t i = 0; i < validations.size(); ++i) {
     compile(AtIndex("spec.validations", i) + ".expression",
             TextAt(validations[i], "expression"),
-            cel::Env::Admission());
+            ProgramKind::kAdmissionBool);
     if (HasText(validations[i], "messageExpression")) {
       compile(AtIndex("spec.validations", i) + ".messageExpression",
               TextAt(validations[i], "messageExpression"),
-              cel::Env::Admission(cel::StringType()));
+              ProgramKind::kAdmissionMessage);
     }
   }
   const Json& mutations = ListAt(spec, "mutations");
@@ -138,7 +138,7 @@ void CheckPolicyKind(FieldErrors& errors, const ResourceInfo& resource, const Js
     }
     compile(AtIndex("spec.mutations", i) + "." + field + ".expression",
             TextAt(ObjectAt(mutations[i], field), "expression"),
-            cel::Env::Mutation());
+            ProgramKind::kMutation);
   }
 }
 

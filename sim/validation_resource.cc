@@ -8,6 +8,7 @@
 #include "cel/device_env.h"
 #include "cel/program.h"
 #include "sim/access.h"
+#include "sim/programs.h"
 #include "sim/schema.h"
 #include "sim/validation.h"
 
@@ -110,7 +111,7 @@ void CheckSelectors(FieldErrors& errors, const Json& selectors, const std::strin
       errors.push_back(Required(at + ".cel.expression", ""));
     } else if (expression.size() > cel::kMaxDeviceExpressionBytes) {
       errors.push_back(TooLong(at + ".cel.expression", cel::kMaxDeviceExpressionBytes));
-    } else if (auto program = cel::Program::Compile(expression, cel::Env::Device()); !program) {
+    } else if (const auto& program = CompileOnce(ProgramKind::kDevice, expression); !program) {
       errors.push_back(Invalid(
           at + ".cel.expression", expression, "compilation failed: " + program.error().message));
     }
@@ -562,7 +563,8 @@ void CheckClaimStatus(FieldErrors& errors, const Json& claim, const Json& old) {
   }
   if (allocation != nullptr && old_allocation != nullptr) {
     if (*allocation != *old_allocation) {
-      errors.push_back(Invalid("status.allocation", *allocation, "field is immutable"));
+      errors.push_back(
+          Invalid("status.allocation", nullptr, "field cannot be modified once set"));
     }
     return;
   }

@@ -12,6 +12,7 @@
 #include "sim/crds.h"
 #include "sim/embedded.h"
 #include "sim/patching.h"
+#include "sim/rbac.h"
 #include "sim/rules.h"
 #include "sim/schema.h"
 #include "sim/server.h"
@@ -783,7 +784,21 @@ Outcome<Answer> Server::Review(Call& call) {
   Meta(*body)["creationTimestamp"] = nullptr;
   const std::string& kind = call.resource->kind;
   if (kind.ends_with("AccessReview")) {
-    (*body)["status"] = {{"allowed", true}, {"reason", "everything is allowed here"}};
+    const Json& spec = ObjectAt(*body, "spec");
+    UserInfo user = call.user;
+    if (kind != "SelfSubjectAccessReview") {
+      user = {.name = Text(spec, "user"), .groups = TextsAt(spec, "groups")};
+    }
+    const Json& attributes = ObjectAt(spec, "resourceAttributes");
+    const Json& path = ObjectAt(spec, "nonResourceAttributes");
+    const Access access{.verb = attributes.empty() ? Text(path, "verb") : Text(attributes, "verb"),
+                        .group = Text(attributes, "group"),
+                        .resource = Text(attributes, "resource"),
+                        .subresource = Text(attributes, "subresource"),
+                        .ns = Text(attributes, "namespace"),
+                        .name = Text(attributes, "name"),
+                        .path = attributes.empty() ? Text(path, "path") : std::string()};
+    (*body)["status"] = {{"allowed", Allowed(*this, user, access)}};
   } else if (kind == "SelfSubjectRulesReview") {
     (*body)["status"] = {
         {"resourceRules", {{{"verbs", {"*"}}, {"apiGroups", {"*"}}, {"resources", {"*"}}}}},

@@ -177,7 +177,7 @@ TEST_P(ApiCases, HoldInMemoryAsOnARealServer) {
 
 std::vector<std::string> Files() {
   std::vector<std::string> out;
-  for (const char* folder : {"crds", "policies"}) {
+  for (const char* folder : {"api", "crds", "policies"}) {
     const std::filesystem::path root =
         std::filesystem::path(MUSTER_SOURCE_DIR) / "test/cases" / folder;
     for (const auto& entry : std::filesystem::directory_iterator(root)) {
