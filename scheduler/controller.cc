@@ -285,14 +285,18 @@ void Controller::Impl::OnDeleted(Kind kind, const ObjectKey& key) {
     case Kind::kPod:
       drop(std::type_identity<api::Pod>());
       break;
+    case Kind::kResourceClaim:
+      drop(std::type_identity<api::ResourceClaim>());
+      break;
+    case Kind::kDeviceClass:
+      drop(std::type_identity<api::DeviceClass>());
+      break;
     case Kind::kNode:
     case Kind::kLimitRange:
     case Kind::kRuntimeClass:
-    case Kind::kDeviceClass:
     case Kind::kResourceSlice:
     case Kind::kDeviceTaintRule:
     case Kind::kResourceClaimTemplate:
-    case Kind::kResourceClaim:
     case Kind::kProvisioningRequestConfig:
     case Kind::kMultiKueueConfig:
     case Kind::kMultiKueueCluster:
@@ -403,6 +407,7 @@ void Controller::Impl::Changed(const Ptr<api::Workload>& old, const Ptr<api::Wor
     verdict_written.erase(key);
     reread.erase(key);
     refused_starts.erase(key);
+    lost_devices.erase(key);
   }
   Mark(Kind::kWorkload, key);
 }
@@ -879,8 +884,14 @@ std::vector<Effect> Controller::Impl::Run(TimePoint at) {
     return counted;
   }
   while (!wakes.empty() && wakes.begin()->first <= now) {
-    const Target target = wakes.begin()->second;
+    const auto [when, target] = *wakes.begin();
     wakes.erase(wakes.begin());
+    if (const auto it = wakes_of.find(target); it != wakes_of.end()) {
+      it->second.erase(when);
+      if (it->second.empty()) {
+        wakes_of.erase(it);
+      }
+    }
     if (const auto* unit = std::get_if<UnitKey>(&target)) {
       dirty_units.insert(*unit);
     } else {

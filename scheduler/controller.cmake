@@ -10,6 +10,7 @@ muster_library(
        writer.h
   SRCS config.cc
        controller.cc
+       controller_claims.cc
        controller_driver.cc
        controller_edit.cc
        controller_queues.cc

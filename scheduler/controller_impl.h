@@ -68,6 +68,8 @@ struct Controller::Impl {
              Map<api::PodGroup>,
              Map<api::CompositePodGroup>,
              Map<api::Job>,
+             Map<api::ResourceClaim>,
+             Map<api::DeviceClass>,
              Map<api::Pod>>
       stores;
   template <typename T>
@@ -102,6 +104,7 @@ struct Controller::Impl {
   std::set<UnitKey> dirty_units;
   std::set<KindKey> dirty;
   std::set<std::pair<TimePoint, Target>> wakes;
+  std::map<Target, std::set<TimePoint>> wakes_of;  // the same, by target
 
   // --- writes ---
   enum class Purpose : std::uint8_t { kOther, kAdmit, kStart, kCreate, kReread };
@@ -142,6 +145,8 @@ struct Controller::Impl {
   struct Members {
     std::map<api::ObjectKey, std::pair<std::size_t, std::int32_t>> index_of_pod;
     std::set<std::pair<std::size_t, std::int32_t>> used;
+    // Pods whose claims are being allocated as planned, before they have a node.
+    std::map<api::ObjectKey, std::pair<std::size_t, std::int32_t>> planned;
   };
   std::map<api::ObjectKey, Members> members;
 
@@ -177,7 +182,19 @@ struct Controller::Impl {
   void MarkWorkloadsOf(const std::string& cluster_queue);
   void MarkAll();
   std::vector<Effect> Run(TimePoint at);
-  void Wake(TimePoint when, Target target) { wakes.emplace(when, std::move(target)); }
+  void Wake(TimePoint when, const Target& target) {
+    wakes.emplace(when, target);
+    wakes_of[target].insert(when);
+  }
+  // Forgets what a target that is over was waiting for.
+  void Unwake(const Target& target) {
+    if (const auto it = wakes_of.find(target); it != wakes_of.end()) {
+      for (const TimePoint when : it->second) {
+        wakes.erase({when, target});
+      }
+      wakes_of.erase(it);
+    }
+  }
   void Mark(api::Kind kind, const api::ObjectKey& key) { dirty.emplace(kind, key); }
 
   // True when the object may be written now; otherwise it is looked at again when it may.
@@ -231,6 +248,27 @@ struct Controller::Impl {
   void FinalizePods(const UnitKey& unit, const std::vector<api::Ptr<api::Pod>>& pods);
   std::optional<std::pair<api::Kind, api::ObjectMeta>> EventTarget(const UnitKey& key) const;
   void TellUnit(const UnitKey& key, bool warning, std::string reason, std::string note, bool once);
+
+  void Changed(const api::Ptr<api::ResourceClaim>& old,
+               const api::Ptr<api::ResourceClaim>& claim);
+  void Changed(const api::Ptr<api::DeviceClass>& old, const api::Ptr<api::DeviceClass>& cls);
+
+  // --- controller_claims.cc ---
+  // What the plan's devices need before the gate of `pod` may open on `node`.
+  //   kReady    nothing, or it is done
+  //   kPending  a write is under way, or the claim does not exist yet
+  //   kLost     a planned device has gone to somebody else
+  enum class Claims : std::uint8_t { kReady, kPending, kLost };
+  Claims AllocateClaims(const api::Workload& workload,
+                        const UnitKey& unit,
+                        const api::Pod& pod,
+                        const std::string& pod_set,
+                        const std::string& node);
+  // Takes back what was allocated for pods that are still held.
+  void ReleaseClaims(const UnitKey& unit, const std::vector<api::Ptr<api::Pod>>& pods);
+  bool AllocatesClaims(const AdmissionDecision& decision) const;
+  std::map<std::string, std::set<api::ObjectKey>> claims_of_device;  // driver/pool/device
+  std::set<api::ObjectKey> lost_devices;                             // Workloads
 
   // --- controller_workload.cc ---
   void ReconcileWorkload(const api::ObjectKey& key);

@@ -404,6 +404,19 @@ void Controller::Impl::ReleasePods(const api::Workload& workload,
       if (!MayWrite(Kind::kPod, key, unit)) {
         continue;
       }
+      const Claims claims = AllocateClaims(workload, unit, *pod, name, node);
+      if (claims == Claims::kLost) {
+        lost_devices.insert(workload.meta.key());
+        Mark(Kind::kWorkload, workload.meta.key());
+        return;
+      }
+      if (claims == Claims::kPending) {
+        --free;
+        if (!node.empty()) {
+          --room[node];
+        }
+        continue;
+      }
       auto patch = jobs::PodReleasePatch(*pod, grant, node);
       if (!patch) {
         if (MayWrite(Kind::kWorkload, workload.meta.key(), unit)) {
@@ -456,6 +469,13 @@ void Controller::Impl::BindMembers(const api::Workload& workload,
       }
     }
     if (!pod_class) {
+      continue;
+    }
+    if (const auto planned = known.planned.find(pod->meta.key());
+        planned != known.planned.end() && !known.used.contains(planned->second)) {
+      known.used.insert(planned->second);
+      known.index_of_pod[pod->meta.key()] = planned->second;
+      state.BindMember(key, planned->second.first, planned->second.second);
       continue;
     }
     // The promise on the pod's own node, else one without a node, else any of its class that is
@@ -1054,7 +1074,7 @@ void Controller::Impl::ReconcileGeneric(const UnitKey& key, jobs::Unit& unit, Op
       const api::Condition* eviction = w.FindCondition("Evicted");
       const bool pod_owned = key.kind == UnitKind::kPod;
       const bool again =
-          !pod_owned && (eviction->reason == "Preempted" || eviction->reason == "NodeFailures");
+          !pod_owned && (eviction->reason == "Preempted" || eviction->reason == "NodeFailures" || eviction->reason == "DevicesTaken");
       edit.SetCondition("Requeued", again ? "True" : "False", eviction->reason, eviction->message);
       DropReservation(edit, "PendingEvaluation", eviction->message);
       if (edit.Condition("PodsReady") != nullptr) {
@@ -1110,6 +1130,7 @@ void Controller::Impl::ReconcileGeneric(const UnitKey& key, jobs::Unit& unit, Op
   }
 
   if (evicted) {
+    ReleaseClaims(key, PodsOf(key));
     if (!unit.suspended) {
       const api::Condition* eviction = w.FindCondition("Evicted");
       ops.stop(EvictionReasonForPods(w), eviction->message, &w);

@@ -435,7 +435,7 @@ bool Controller::Impl::WriteAdmission(const api::Workload& workload,
                                       .labels = labels,
                                       .value = waited_seconds});
   }
-  if (decision.placement && !decision.placement->agrees_with_first_fit) {
+  if (decision.placement && !decision.placement->agrees_with_first_fit && !AllocatesClaims(decision)) {
     effects.emplace_back(Event(workload.meta,
                                Kind::kWorkload,
                                true,
@@ -453,6 +453,7 @@ bool Controller::Impl::WriteAdmission(const api::Workload& workload,
 void Controller::Impl::ReconcileWorkload(const ObjectKey& key) {
   const Ptr<api::Workload> found = Find<api::Workload>(key);
   if (!found) {
+    Unwake(KindKey{Kind::kWorkload, key});
     return;
   }
   const api::Workload& w = *found;
@@ -489,6 +490,7 @@ void Controller::Impl::ReconcileWorkload(const ObjectKey& key) {
     }
     preemptions.erase(key);
     verdicts.erase(key);
+    Unwake(KindKey{Kind::kWorkload, key});
     const api::Condition* finished = w.FindCondition("Finished");
     if (w.finished() && options.retain_finished && !w.meta.deleting() &&
         finished->last_transition_time) {
@@ -737,6 +739,8 @@ void Controller::Impl::ReconcileWorkload(const ObjectKey& key) {
         } else {
           preemptions.erase(preempted);
         }
+      } else if (lost_devices.erase(key) > 0) {
+        Evict(w, edit, effects, "DevicesTaken", "", "A device that was planned for this workload has been allocated to another claim");
       } else if (const auto refused = refused_starts.find(key);
                  refused != refused_starts.end() && refused->second >= 3) {
         // The API server keeps refusing the job's start: the quota goes to others while this one

@@ -112,7 +112,19 @@ void State::Impl::SetClaims(WorkloadEntry& entry, std::vector<api::ObjectKey> ke
     }
   }
   for (const api::ObjectKey& key : keys) {
-    ++charged_claims[key];
+    if (++charged_claims[key] > 1) {
+      continue;
+    }
+    // Whoever else uses the claim costs less from now on.
+    if (const auto users = claim_users.find(key); users != claim_users.end()) {
+      for (const api::ObjectKey& user : users->second) {
+        const WorkloadEntry& other = workloads.at(user);
+        if (other.item != nullptr) {
+          queues.at(other.queue).Wake(other.item->shape->digest);
+          Bump();
+        }
+      }
+    }
   }
   entry.charged_claims = std::move(keys);
   claims_dirty = true;
@@ -383,10 +395,24 @@ void State::Impl::Unfile(WorkloadEntry& entry) {
   const api::ObjectKey key = entry.object->meta.key();
   if (entry.item != nullptr) {
     if (const auto it = queues.find(entry.queue); it != queues.end()) {
+      const std::size_t holding = it->second.holding();
       it->second.Remove(entry.item);
       Bump();
+      if (it->second.holding() < holding) {
+        WakeTree(entry.queue);
+      }
       if (it->second.empty()) {
         queues.erase(it);
+      }
+    }
+    for (const placement::ClaimDemand& claim : entry.item->shape->claims) {
+      if (claim.existing) {
+        if (const auto users = claim_users.find(*claim.existing); users != claim_users.end()) {
+          users->second.erase(key);
+          if (users->second.empty()) {
+            claim_users.erase(users);
+          }
+        }
       }
     }
     entry.item.reset();
@@ -490,6 +516,11 @@ void State::Impl::Refile(WorkloadEntry& entry, bool reshape, TimePoint now) {
     entry.queue = queue;
     entry.where = Where::kQueued;
     queues[queue].Add(item);
+    for (const placement::ClaimDemand& claim : item->shape->claims) {
+      if (claim.existing) {
+        claim_users[*claim.existing].insert(key);
+      }
+    }
     entry.item = std::move(item);
     Bump();
     MarkDirty(entry);
@@ -620,8 +651,9 @@ void State::Upsert(const api::Object& object, TimePoint now) {
         } else if constexpr (std::is_same_v<T, api::Node>) {
           s.inventory.Upsert(pointer);
           auto& known = s.nodes[pointer->meta.name];
-          s.pools_dirty =
-              s.pools_dirty || known == nullptr || known->meta.labels != pointer->meta.labels;
+          if (known == nullptr || known->meta.labels != pointer->meta.labels) {
+            s.ChangePools();
+          }
           known = pointer;
         } else if constexpr (std::is_same_v<T, api::Pod> || std::is_same_v<T, api::ResourceSlice> ||
                              std::is_same_v<T, api::DeviceTaintRule>) {
@@ -720,7 +752,9 @@ void State::Delete(api::Kind kind, const api::ObjectKey& key, TimePoint now) {
       break;
     case api::Kind::kNode:
       s.inventory.DeleteNode(key.name);
-      s.pools_dirty = s.nodes.erase(key.name) > 0 || s.pools_dirty;
+      if (s.nodes.erase(key.name) > 0) {
+        s.ChangePools();
+      }
       break;
     case api::Kind::kPod:
       s.inventory.DeletePod(key);

@@ -203,7 +203,10 @@ std::shared_ptr<const Snapshot> State::TakeSnapshot(TimePoint now) {
     const bool standing = entry.where == Where::kStanding && entry.standing_tell;
     const bool closed = (entry.where == Where::kStanding || entry.where == Where::kQueued) &&
                         !entry.queue.empty() && s.QueueVerdict(entry.queue).has_value();
-    if (!standing && !closed) {
+    // One that joined a class which is parked already waits for the same reason as the others.
+    const bool joined = !closed && entry.where == Where::kQueued &&
+                        s.queues.at(entry.queue).VerdictOf(entry.item->shape->digest) != nullptr;
+    if (!standing && !closed && !joined) {
       continue;
     }
     Refusal refusal;
@@ -317,7 +320,11 @@ Plan State::Apply(Plan plan, TimePoint now) {
     if (entry.item->shape->digest != refusal.digest) {
       continue;
     }
+    const std::size_t holding = queue->second.holding();
     queue->second.Park(entry.item->shape->digest, refusal, plan.snapshot_generation, now);
+    if (queue->second.holding() < holding) {
+      s.WakeTree(entry.queue);
+    }
     s.MarkDirty(entry);
     const CompiledQueue* compiled = s.Queue(entry.queue);
     tell(entry, refusal, true);

@@ -37,6 +37,8 @@ struct QueueRun {
   // Wanted by a Workload of this queue out of its nominal quota, and how much of that is booked in
   // the ledger against borrowers.
   Usage wanted;
+  // Held for the rest of this inner cycle only; it does not touch what `wanted` is entitled to.
+  Usage passing;
   Usage booked;
   std::string held_for;
 
@@ -131,8 +133,8 @@ class Cycle {
       for (Entry& head : heads) {
         Process(head);
       }
-      for (const auto& [run, usage] : passing_) {
-        Charge(runs_[run], usage, -1);
+      for (const std::size_t run : passing_) {
+        Charge(runs_[run], std::exchange(runs_[run].passing, {}), -1);
       }
       passing_.clear();
     }
@@ -154,8 +156,12 @@ class Cycle {
   // held = max(0, min(wanted, nominal - usage)), row by row: the entitlement, never more.
   static void Book(QueueRun& run) {
     for (const auto& [row, amount] : run.wanted) {
-      const Amount entitled =
-          run.tree->limits(run.node, row).nominal - run.tree->usage(run.node, row);
+      Amount entitled = run.tree->limits(run.node, row).nominal - run.tree->usage(run.node, row);
+      for (const auto& [passing_row, passing] : run.passing) {
+        if (passing_row == row) {
+          entitled += passing;
+        }
+      }
       const Amount held = std::min(amount, entitled).AtLeastZero();
       if (held > Amount(0)) {
         run.booked.emplace_back(row, held);
@@ -328,24 +334,23 @@ class Cycle {
                     .message = assignment.Message(),
                     .would_fit_if = {}};
     // Would it fit if nobody's entitlement were held?
+    std::vector<QueueRun*> holding;
     for (QueueRun& other : runs_) {
-      if (other.tree == run.tree) {
+      if (other.tree == run.tree && !other.booked.empty()) {
+        holding.push_back(&other);
         Unbook(other);
       }
     }
-    const bool only_held = AssignTo(run, *entry.item, entry.counts, nullptr).mode == Mode::kFit;
+    const bool only_held =
+        !holding.empty() && AssignTo(run, *entry.item, entry.counts, nullptr).mode == Mode::kFit;
     verdict.would_fit_if = explain_.Shortfalls(*run.queue, *run.tree, assignment);
-    for (QueueRun& other : runs_) {
-      if (other.tree == run.tree && &other != &run) {
-        Book(other);
-      }
+    for (QueueRun* other : holding) {
+      Book(*other);
     }
     if (only_held) {
       std::vector<std::string> holders;
-      for (const QueueRun& other : runs_) {
-        if (other.tree == run.tree && !other.booked.empty()) {
-          holders.push_back("workload " + other.held_for + " of ClusterQueue " + other.queue->name);
-        }
+      for (const QueueRun* other : holding) {
+        holders.push_back("workload " + other->held_for + " of ClusterQueue " + other->queue->name);
       }
       verdict.message += "; the free quota is held for " + Join(holders, ", ") +
                          ", which waits for its own nominal quota";
@@ -360,31 +365,41 @@ class Cycle {
         run.queue->spec->preemption.reclaim_within_cohort == api::PreemptionPolicy::kAny) {
       return Outcome::kRefused;
     }
-    if (assignment.level == 0) {
-      if (run.wanted.empty()) {
-        run.wanted = assignment.usage;
-        run.held_for = entry.item->ref.key.ToString();
-        for (const auto& [row, amount] : assignment.usage) {
-          plan_.refusals.back().held.emplace_back(run.tree->row(row), amount);
-        }
+    const auto nominal = [&](quota::Row row) { return run.tree->limits(run.node, row).nominal; };
+    // A request that its queue's own quota could hold is owed that quota: it is held against
+    // borrowers for as long as the Workload waits. The first in order has the claim.
+    const bool owed =
+        std::all_of(assignment.usage.begin(), assignment.usage.end(), [&](const auto& entry) {
+          return entry.second <= nominal(entry.first);
+        });
+    if (owed && run.wanted.empty()) {
+      run.wanted = assignment.usage;
+      run.held_for = entry.item->ref.key.ToString();
+      for (const auto& [row, amount] : assignment.usage) {
+        plan_.refusals.back().held.emplace_back(run.tree->row(row), amount);
       }
+    }
+    if (assignment.level == 0) {
       return Outcome::kRefused;
     }
-    // While borrowing it has no entitlement: held for this cycle only, as the reference does.
+    // What it would borrow beyond that is held for this cycle only, as the reference does.
     Usage held;
     for (const auto& [row, amount] : assignment.usage) {
       Amount most = amount;
+      const Amount used = run.tree->usage(run.node, row);
       if (const auto& limit = run.tree->limits(run.node, row).borrowing) {
-        most = std::min(
-            most,
-            run.tree->limits(run.node, row).nominal + *limit - run.tree->usage(run.node, row));
+        most = std::min(most, nominal(row) + *limit - used);
+      }
+      if (owed) {
+        most -= std::min(amount, (nominal(row) - used).AtLeastZero());
       }
       if (most > Amount(0)) {
         held.emplace_back(row, most);
       }
     }
     Charge(run, held, +1);
-    passing_.emplace_back(entry.run, std::move(held));
+    run.passing = std::move(held);
+    passing_.push_back(entry.run);
     return Outcome::kRefused;
   }
 
@@ -791,7 +806,7 @@ class Cycle {
   quota::Forest ledger_;
   std::optional<placement::Trial> trial_;
   std::vector<QueueRun> runs_;
-  std::vector<std::pair<std::size_t, Usage>> passing_;  // held until the inner cycle ends
+  std::vector<std::size_t> passing_;  // runs whose `passing` is charged until the inner cycle ends
   std::set<api::ObjectKey> charged_claims_;
   std::map<std::pair<const CompiledQueue*, std::vector<const CompiledFlavor*>>, CapacityRule>
       rules_;

@@ -53,6 +53,7 @@ void PendingQueue::Park(const std::string& digest,
   retrying_ -= entry.parked && entry.wake.retry_after ? 1 : 0;
   entry.parked = true;
   entry.parked_at = generation;
+  entry.woken = false;
   entry.wake = refusal.wake;
   entry.verdict = refusal.verdict;
   entry.held = refusal.held;
@@ -66,13 +67,20 @@ void PendingQueue::Park(const std::string& digest,
   holding_ += entry.held.empty() ? 0 : 1;
 }
 
+void PendingQueue::Wake(const std::string& digest) {
+  if (const auto it = classes_.find(digest); it != classes_.end()) {
+    it->second.woken = true;
+    ++revision_;
+  }
+}
+
 const Verdict* PendingQueue::VerdictOf(const std::string& digest) const {
   const auto it = classes_.find(digest);
   return it == classes_.end() || it->second.verdict.reason.empty() ? nullptr : &it->second.verdict;
 }
 
 bool PendingQueue::IsActive(const Class& entry, const WakeClock& clock, TimePoint now) {
-  if (!entry.parked || clock.configuration > entry.parked_at) {
+  if (!entry.parked || entry.woken || clock.configuration > entry.parked_at) {
     return true;
   }
   return (entry.wake.quota && clock.quota > entry.parked_at) ||

@@ -69,8 +69,11 @@ class PendingQueue {
                 TimePoint now,
                 std::size_t most_per_class,
                 PendingQueueView& view) const;
-  // True when some parked class holds its queue's nominal quota against borrowers.
-  [[nodiscard]] bool HoldsQuota() const { return holding_ > 0; }
+  // Classes that hold their queue's nominal quota against borrowers. When it shrinks, borrowers may
+  // have a chance.
+  [[nodiscard]] std::size_t holding() const { return holding_; }
+  // Makes the class active whatever it waits for.
+  void Wake(const std::string& digest);
   // Grows with Add, Remove and Park.
   [[nodiscard]] std::uint64_t revision() const { return revision_; }
 
@@ -78,6 +81,7 @@ class PendingQueue {
   struct Class {
     Items items;
     bool parked = false;
+    bool woken = false;
     std::uint64_t parked_at = 0;
     WakeOn wake;
     TimePoint retry_at{};

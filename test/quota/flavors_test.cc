@@ -39,16 +39,20 @@ TEST(TryNext, StopsAsFungibilitySays) {
 
 Tree OneQueue(Amount nominal) {
   const FlavorResource row{.flavor = "f", .resource = "cpu"};
-  Forest forest = Forest::Build({.cohorts = {},
-                                 .queues = {{.name = "a", .parent = "", .quotas = {{row, {.nominal = nominal, .borrowing = {}, .lending = {}}}}}},
-                                 .used = {}});
+  Forest forest = Forest::Build(
+      {.cohorts = {},
+       .queues = {{.name = "a",
+                   .parent = "",
+                   .quotas = {{row, {.nominal = nominal, .borrowing = {}, .lending = {}}}}}},
+       .used = {}});
   return forest.tree(0);
 }
 
 TEST(FitsQuota, AdmitsExactlyTheLimitAndNamesWhatIsMissingBeyond) {
   Tree tree = OneQueue(Amount(110));
   tree.Add(Tree::root(), Row{0}, Amount(100));
-  EXPECT_EQ(FitsQuota(tree, Tree::root(), Row{0}, Amount(), Amount(10), false).fit.mode, Mode::kFit);
+  EXPECT_EQ(FitsQuota(tree, Tree::root(), Row{0}, Amount(), Amount(10), false).fit.mode,
+            Mode::kFit);
   tree.Add(Tree::root(), Row{0}, Amount(10));
   const RowFit none = FitsQuota(tree, Tree::root(), Row{0}, Amount(), Amount(1), false);
   EXPECT_EQ(none.fit.mode, Mode::kNoFit);
@@ -65,7 +69,8 @@ TEST(FitsQuota, SaturatesInsteadOfWrapping) {
   const RowFit never = FitsQuota(tree, Tree::root(), Row{0}, Amount(5), Amount::Unlimited(), false);
   EXPECT_EQ(never.shortage, RowFit::Shortage::kExceedsMax);
   const Tree endless = OneQueue(Amount::Unlimited());
-  EXPECT_EQ(FitsQuota(endless, Tree::root(), Row{0}, Amount(5), Amount(1'000'000), false).fit.mode, Mode::kFit);
+  EXPECT_EQ(FitsQuota(endless, Tree::root(), Row{0}, Amount(5), Amount(1'000'000), false).fit.mode,
+            Mode::kFit);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
-#include <gtest/gtest.h>
-
 #include <optional>
 #include <string>
+
+#include <gtest/gtest.h>
 
 #include "quota/tree.h"
 #include "test/support/case_file.h"
@@ -14,10 +14,14 @@ using test::CaseFile;
 
 // Ledger cases have one flavor and one resource; amounts are plain numbers or "unlimited".
 Amount Read(const api::Json& json) {
-  return json.is_string() && json.get<std::string>() == "unlimited" ? Amount::Unlimited() : Amount(json.get<std::int64_t>());
+  return json.is_string() && json.get<std::string>() == "unlimited"
+             ? Amount::Unlimited()
+             : Amount(json.get<std::int64_t>());
 }
 
-std::optional<Amount> ReadOptional(const api::Json& json) { return json.is_null() ? std::nullopt : std::optional(Read(json)); }
+std::optional<Amount> ReadOptional(const api::Json& json) {
+  return json.is_null() ? std::nullopt : std::optional(Read(json));
+}
 
 class LedgerCase : public testing::TestWithParam<CaseFile> {};
 
@@ -39,7 +43,8 @@ TEST_P(LedgerCase, Holds) {
   }
   Forest forest = Forest::Build(config);
   const auto find = [&](const std::string& name) {
-    const QueuePlace* place = forest.Find(name) != nullptr ? forest.Find(name) : forest.FindCohort(name);
+    const QueuePlace* place =
+        forest.Find(name) != nullptr ? forest.Find(name) : forest.FindCohort(name);
     EXPECT_NE(place, nullptr) << name;
     return *place;
   };
@@ -90,7 +95,10 @@ TEST_P(LedgerCase, Holds) {
   EXPECT_GT(checks, 0U) << "the case expects nothing";
 }
 
-INSTANTIATE_TEST_SUITE_P(Files, LedgerCase, testing::ValuesIn(test::LoadCases("ledger")), [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Files,
+                         LedgerCase,
+                         testing::ValuesIn(test::LoadCases("ledger")),
+                         [](const auto& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace muster::quota

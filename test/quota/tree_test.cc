@@ -1,9 +1,9 @@
 #include "quota/tree.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <map>
+
+#include <gtest/gtest.h>
 
 #include "base/prng.h"
 
@@ -12,16 +12,19 @@ namespace {
 
 const FlavorResource kCpu{.flavor = "default", .resource = "cpu"};
 
-Limits Nominal(std::int64_t value) { return {.nominal = Amount(value), .borrowing = {}, .lending = {}}; }
+Limits Nominal(std::int64_t value) {
+  return {.nominal = Amount(value), .borrowing = {}, .lending = {}};
+}
 
 TEST(Forest, LeavesQueuesUnderACycleWithoutAPlaceAndOthersAlone) {
-  const Forest forest = Forest::Build({.cohorts = {{.name = "a", .parent = "b", .quotas = {}},
-                                                   {.name = "b", .parent = "a", .quotas = {}},
-                                                   {.name = "below", .parent = "a", .quotas = {}}},
-                                       .queues = {{.name = "q", .parent = "below", .quotas = {{kCpu, Nominal(4)}}},
-                                                  {.name = "r", .parent = "lab", .quotas = {{kCpu, Nominal(4)}}},
-                                                  {.name = "s", .parent = "", .quotas = {{kCpu, Nominal(4)}}}},
-                                       .used = {}});
+  const Forest forest =
+      Forest::Build({.cohorts = {{.name = "a", .parent = "b", .quotas = {}},
+                                 {.name = "b", .parent = "a", .quotas = {}},
+                                 {.name = "below", .parent = "a", .quotas = {}}},
+                     .queues = {{.name = "q", .parent = "below", .quotas = {{kCpu, Nominal(4)}}},
+                                {.name = "r", .parent = "lab", .quotas = {{kCpu, Nominal(4)}}},
+                                {.name = "s", .parent = "", .quotas = {{kCpu, Nominal(4)}}}},
+                     .used = {}});
   EXPECT_EQ(forest.Find("q"), nullptr);
   EXPECT_EQ(forest.cyclic_queues(), std::vector<std::string>{"q"});
   ASSERT_NE(forest.Find("r"), nullptr);
@@ -38,7 +41,9 @@ TEST(Forest, ACohortThatIsItsOwnParentIsACycle) {
 }
 
 TEST(Forest, KeepsARowThatOnlyRunningWorkUses) {
-  Forest forest = Forest::Build({.cohorts = {}, .queues = {{.name = "q", .parent = "", .quotas = {}}}, .used = {{"q", kCpu}}});
+  Forest forest = Forest::Build({.cohorts = {},
+                                 .queues = {{.name = "q", .parent = "", .quotas = {}}},
+                                 .used = {{"q", kCpu}}});
   Tree& tree = forest.tree(0);
   const auto row = tree.FindRow("default", "cpu");
   ASSERT_TRUE(row.has_value());
@@ -51,9 +56,12 @@ TEST(Forest, ADeepChainCostsNoStack) {
   ForestConfig config;
   constexpr int kDepth = 20'000;
   for (int i = 0; i < kDepth; ++i) {
-    config.cohorts.push_back({.name = "c" + std::to_string(i), .parent = i == 0 ? "" : "c" + std::to_string(i - 1), .quotas = {}});
+    config.cohorts.push_back({.name = "c" + std::to_string(i),
+                              .parent = i == 0 ? "" : "c" + std::to_string(i - 1),
+                              .quotas = {}});
   }
-  config.queues.push_back({.name = "q", .parent = "c" + std::to_string(kDepth - 1), .quotas = {{kCpu, Nominal(1)}}});
+  config.queues.push_back(
+      {.name = "q", .parent = "c" + std::to_string(kDepth - 1), .quotas = {{kCpu, Nominal(1)}}});
   const Forest forest = Forest::Build(config);
   ASSERT_NE(forest.Find("q"), nullptr);
   const Tree& tree = forest.tree(0);
@@ -76,12 +84,16 @@ ForestConfig RandomConfig(Prng& prng) {
   };
   const std::uint64_t cohorts = 1 + prng.Below(5);
   for (std::uint64_t i = 0; i < cohorts; ++i) {
-    NodeConfig node{.name = "c" + std::to_string(i), .parent = i == 0 ? "" : "c" + std::to_string(prng.Below(i)), .quotas = {{kCpu, limits()}}};
+    NodeConfig node{.name = "c" + std::to_string(i),
+                    .parent = i == 0 ? "" : "c" + std::to_string(prng.Below(i)),
+                    .quotas = {{kCpu, limits()}}};
     config.cohorts.push_back(std::move(node));
   }
   const std::uint64_t queues = 1 + prng.Below(6);
   for (std::uint64_t i = 0; i < queues; ++i) {
-    config.queues.push_back({.name = "q" + std::to_string(i), .parent = "c" + std::to_string(prng.Below(cohorts)), .quotas = {{kCpu, limits()}}});
+    config.queues.push_back({.name = "q" + std::to_string(i),
+                             .parent = "c" + std::to_string(prng.Below(cohorts)),
+                             .quotas = {{kCpu, limits()}}});
   }
   return config;
 }
@@ -121,10 +133,12 @@ TEST(Tree, IncrementalUsageEqualsRecomputedUsageAndNoLimitIsEverPassed) {
           const NodeIndex node{static_cast<std::uint32_t>(n)};
           ASSERT_EQ(tree.usage(node, Row{0}), again.tree(t).usage(node, Row{0})) << tree.name(node);
           ASSERT_GE(tree.available(node, Row{0}), Amount(0)) << tree.name(node);
-          ASSERT_LE(tree.available(node, Row{0}) + tree.usage(node, Row{0}), tree.potential(node, Row{0}) + tree.usage(node, Row{0}));
+          ASSERT_LE(tree.available(node, Row{0}) + tree.usage(node, Row{0}),
+                    tree.potential(node, Row{0}) + tree.usage(node, Row{0}));
           if (tree.has_parent(node)) {
             if (const auto& limit = tree.limits(node, Row{0}).borrowing) {
-              ASSERT_LE(tree.usage(node, Row{0}), tree.subtree(node, Row{0}) + *limit) << tree.name(node);
+              ASSERT_LE(tree.usage(node, Row{0}), tree.subtree(node, Row{0}) + *limit)
+                  << tree.name(node);
             }
           } else {
             ASSERT_LE(tree.usage(node, Row{0}), tree.subtree(node, Row{0}));

@@ -16,7 +16,7 @@ using std::chrono::seconds;
 
 const std::string kJobs = "/apis/batch/v1/namespaces/a/jobs/";
 
-void Setup(Harness& world, const std::string& cpu = "4") {
+void InstallQueue(Harness& world, const std::string& cpu = "4") {
   world.Create(Flavor("default"));
   world.Create(ClusterQueue("cq", cpu));
   world.Create(LocalQueue("a", "lq", "cq"));
@@ -66,7 +66,7 @@ void CompleteJob(Harness& world, const std::string& name, int succeeded) {
 
 TEST(Controller, TakesAJobFromCreationToTheEnd) {
   Harness world;
-  Setup(world);
+  InstallQueue(world);
   world.Create(Job("a", "j", "lq", 2, "1"));
   ASSERT_TRUE(world.Settle());
   Json workload = world.OnlyWorkload("a");
@@ -97,7 +97,7 @@ TEST(Controller, TakesAJobFromCreationToTheEnd) {
 
 TEST(Controller, WritesTwiceForAnAdmissionAndNeverForAnUnchangedRefusal) {
   Harness world;
-  Setup(world, "2");
+  InstallQueue(world, "2");
   world.Settle();
   world.Create(Job("a", "big", "lq", 2, "1"));
   world.Settle();
@@ -122,7 +122,7 @@ TEST(Controller, ComesToTheSameEndAfterACutAtAnyWrite) {
   bool all_done = false;
   for (int cut = 0; cut < 60 && !all_done; ++cut) {
     Harness world;
-    Setup(world);
+    InstallQueue(world);
     world.cut_after = cut;
     world.Create(Job("a", "j", "lq", 2, "1"));
     world.Create(Job("a", "k", "lq", 3, "1"));
@@ -160,7 +160,7 @@ TEST(Controller, ComesToTheSameEndAfterACutAtAnyWrite) {
 // KW-08: conflicts are re-read and tried again, with one event in the end.
 TEST(Controller, SurvivesConflicts) {
   Harness world;
-  Setup(world);
+  InstallQueue(world);
   int conflicts = 6;
   world.intercept = [&](const k8s::Request& request) -> std::optional<k8s::Response> {
     if (request.method == k8s::Method::kPatch && conflicts > 0) {
@@ -186,7 +186,7 @@ TEST(Controller, SurvivesConflicts) {
 // KW-05: a condition of somebody else survives our admission.
 TEST(Controller, KeepsForeignConditions) {
   Harness world;
-  Setup(world);
+  InstallQueue(world);
   bool done = false;
   world.intercept = [&](const k8s::Request& request) -> std::optional<k8s::Response> {
     if (!done && request.method == k8s::Method::kPatch && request.target.ends_with("/status") &&
@@ -215,7 +215,7 @@ TEST(Controller, KeepsForeignConditions) {
 // KW-09: a job whose start is always refused backs off, says so, and gives its quota to others.
 TEST(Controller, BacksOffFromAStartThatIsAlwaysRefused) {
   Harness world;
-  Setup(world, "2");
+  InstallQueue(world, "2");
   world.intercept = [&](const k8s::Request& request) -> std::optional<k8s::Response> {
     if (request.method == k8s::Method::kPatch && request.target == kJobs + "refused") {
       return k8s::Response{
@@ -286,7 +286,7 @@ TEST(Controller, DeactivatesReactivatesAndRestoresTheTemplate) {
 
 TEST(Controller, LetsASinglePodGo) {
   Harness world;
-  Setup(world);
+  InstallQueue(world);
   world.Create(HeldPod("a", "p", "lq", "1"));
   ASSERT_TRUE(world.Settle());
   const Json pod = world.Get("/api/v1/namespaces/a/pods/p");
@@ -318,7 +318,7 @@ int Open(Harness& world, const std::vector<std::string>& names) {
 
 TEST(Controller, HoldsAPodGroupUntilAllOfItIsThereAndFits) {
   Harness world;
-  Setup(world, "3");
+  InstallQueue(world, "3");
   world.Create(Member("p1", "g", 3, "1"));
   world.Create(Member("p2", "g", 3, "1"));
   ASSERT_TRUE(world.Settle());
@@ -342,7 +342,7 @@ TEST(Controller, HoldsAPodGroupUntilAllOfItIsThereAndFits) {
 // PG-01: a group may not take over somebody else's Workload.
 TEST(Controller, KeepsAGroupAwayFromAForeignWorkload) {
   Harness world;
-  Setup(world);
+  InstallQueue(world);
   world.Create(Job("a", "j", "lq", 2, "1"));
   ASSERT_TRUE(world.Settle());
   const std::string name = world.OnlyWorkload("a")["metadata"]["name"];
@@ -357,7 +357,7 @@ TEST(Controller, KeepsAGroupAwayFromAForeignWorkload) {
 
 TEST(Controller, ReleasesANativeGangTogether) {
   Harness world;
-  Setup(world, "2");
+  InstallQueue(world, "2");
   Json group = Json::parse(
       R"({"apiVersion":"scheduling.k8s.io/v1beta1","kind":"PodGroup","metadata":{"namespace":"a","name":"g"},
     "spec":{"schedulingPolicy":{"gang":{"minCount":2}}}})");
@@ -373,7 +373,7 @@ TEST(Controller, ReleasesANativeGangTogether) {
 
 TEST(Controller, IgnoresAJobWithAnUnknownQueueButSaysWhy) {
   Harness world;
-  Setup(world);
+  InstallQueue(world);
   world.Create(Job("a", "j", "nowhere", 1, "1"));
   ASSERT_TRUE(world.Settle());
   world.Advance(seconds(5));
@@ -390,7 +390,7 @@ TEST(Controller, TimesOutWhenPodsDoNotGetReady) {
   options.wait_for_pods_ready.timeout = minutes(5);
   options.wait_for_pods_ready.backoff_limit_count = 1;
   Harness world(options);
-  Setup(world);
+  InstallQueue(world);
   world.Create(Job("a", "j", "lq", 2, "1"));
   ASSERT_TRUE(world.Settle());
   world.Advance(minutes(6));
@@ -411,7 +411,7 @@ TEST(Controller, TimesOutWhenPodsDoNotGetReady) {
 
 TEST(Controller, DrainsAStoppedQueueAndTakesUpAgain) {
   Harness world;
-  Setup(world);
+  InstallQueue(world);
   world.Create(Job("a", "j", "lq", 2, "1"));
   ASSERT_TRUE(world.Settle());
   const std::string path = "/apis/kueue.x-k8s.io/v1beta2/clusterqueues/cq";
@@ -431,7 +431,7 @@ TEST(Controller, DrainsAStoppedQueueAndTakesUpAgain) {
 
 TEST(Controller, FinishesTheWorkloadOfADeletedJob) {
   Harness world;
-  Setup(world);
+  InstallQueue(world);
   world.Create(Job("a", "j", "lq", 2, "1"));
   ASSERT_TRUE(world.Settle());
   world.Delete(kJobs + "j");

@@ -1,12 +1,13 @@
-#include <gtest/gtest.h>
-
 #include <string>
+
+#include <gtest/gtest.h>
 
 #include "test/support/case_file.h"
 #include "test/support/decision_world.h"
 
-// test/cases/quota: what is decided, told and charged. `given` sets a world up; `steps` change it and say what must hold once nothing is left to
-// decide; `expect` alone is one step that changes nothing.
+// test/cases/quota: what is decided, told and charged. `given` sets a world up; `steps` change it
+// and say what must hold once nothing is left to decide; `expect` alone is one step that changes
+// nothing.
 namespace muster::test {
 namespace {
 
@@ -19,7 +20,8 @@ scheduler::Options ReadOptions(const Json& json) {
       for (const Json& rule : value) {
         scheduler::ResourceTransformation& t = out.transformations.emplace_back();
         t.input = rule["input"].get<std::string>();
-        t.strategy = rule["strategy"] == "Replace" ? scheduler::TransformStrategy::kReplace : scheduler::TransformStrategy::kRetain;
+        t.strategy = rule["strategy"] == "Replace" ? scheduler::TransformStrategy::kReplace
+                                                   : scheduler::TransformStrategy::kRetain;
         t.multiply_by = rule.value("multiply_by", "");
         for (const auto& [name, factor] : rule["outputs"].items()) {
           t.outputs[name] = api::Quantity::Parse(Text(factor)).value();
@@ -27,7 +29,9 @@ scheduler::Options ReadOptions(const Json& json) {
       }
     } else if (key == "device_class_mappings") {
       for (const Json& mapping : value) {
-        out.device_class_mappings.push_back({.resource = mapping["resource"].get<std::string>(), .device_classes = mapping["device_classes"].get<std::vector<std::string>>()});
+        out.device_class_mappings.push_back(
+            {.resource = mapping["resource"].get<std::string>(),
+             .device_classes = mapping["device_classes"].get<std::vector<std::string>>()});
       }
     } else if (key == "exclude_resource_prefixes") {
       out.exclude_resource_prefixes = value.get<std::vector<std::string>>();
@@ -81,7 +85,9 @@ void Change(DecisionWorld& world, const Json& step) {
     } else if (key == "advance") {
       world.Advance(std::chrono::seconds(value.get<int>()));
     } else {
-      EXPECT_TRUE(key == "expect" || key == "options" || key == "workloads" || key == "add" || key == "restart") << "unknown key " << key;
+      EXPECT_TRUE(key == "expect" || key == "options" || key == "workloads" || key == "add" ||
+                  key == "restart")
+          << "unknown key " << key;
     }
   }
   for (const char* key : {"workloads", "add"}) {
@@ -91,7 +97,14 @@ void Change(DecisionWorld& world, const Json& step) {
   }
 }
 
-void ExpectUsage(const std::vector<scheduler::FlavorUsage>& list, const Json& wanted, bool borrowed, const std::string& queue) {
+Amount AmountOf(const std::string& resource, const Json& json) {
+  return api::RequestAmount(resource, api::Quantity::Parse(Text(json)).value());
+}
+
+void ExpectUsage(const std::vector<scheduler::FlavorUsage>& list,
+                 const Json& wanted,
+                 bool borrowed,
+                 const std::string& queue) {
   for (const auto& [resource, amount] : wanted.items()) {
     Amount sum;
     for (const scheduler::FlavorUsage& entry : list) {
@@ -99,7 +112,7 @@ void ExpectUsage(const std::vector<scheduler::FlavorUsage>& list, const Json& wa
         sum += borrowed ? entry.borrowed : entry.total;
       }
     }
-    EXPECT_EQ(api::FormatAmount(resource, sum), Text(amount)) << resource << " of " << queue;
+    EXPECT_EQ(sum.value(), AmountOf(resource, amount).value()) << resource << " of " << queue;
   }
 }
 
@@ -110,7 +123,8 @@ void Expect(DecisionWorld& world, const Json& expect) {
       SCOPED_TRACE(key + " " + name);
       ++checks;
       if (key == "admitted") {
-        ASSERT_TRUE(world.IsAdmitted(name)) << world.VerdictOf(name).reason << ": " << world.VerdictOf(name).message;
+        ASSERT_TRUE(world.IsAdmitted(name))
+            << world.VerdictOf(name).reason << ": " << world.VerdictOf(name).message;
         const scheduler::AdmissionDecision& decision = world.Decision(name);
         ResourceVector sum;
         for (const scheduler::PodSetDecision& pod_set : decision.pod_sets) {
@@ -143,7 +157,7 @@ void Expect(DecisionWorld& world, const Json& expect) {
           } else {
             const auto it = sum.find(what);
             ASSERT_NE(it, sum.end()) << what << " is not charged";
-            EXPECT_EQ(api::FormatAmount(what, it->second), Text(amount)) << what;
+            EXPECT_EQ(it->second.value(), AmountOf(what, amount).value()) << what;
           }
         }
       } else if (key == "waiting") {
@@ -151,10 +165,13 @@ void Expect(DecisionWorld& world, const Json& expect) {
         const scheduler::Verdict verdict = world.VerdictOf(name);
         EXPECT_EQ(verdict.reason, At(value, "reason").get<std::string>()) << verdict.message;
         if (value.contains("message")) {
-          EXPECT_NE(verdict.message.find(value["message"].get<std::string>()), std::string::npos) << verdict.message;
+          EXPECT_NE(verdict.message.find(value["message"].get<std::string>()), std::string::npos)
+              << verdict.message;
         }
         if (value.contains("would_fit_if")) {
-          EXPECT_NE(verdict.would_fit_if.find(value["would_fit_if"].get<std::string>()), std::string::npos) << verdict.would_fit_if;
+          EXPECT_NE(verdict.would_fit_if.find(value["would_fit_if"].get<std::string>()),
+                    std::string::npos)
+              << verdict.would_fit_if;
         }
       } else if (key == "usage") {
         ExpectUsage(world.state().ClusterQueueStatus(name).reservation, value, false, name);
@@ -210,7 +227,10 @@ TEST_P(QuotaCase, Holds) {
   EXPECT_TRUE(file.body.contains("expect") || number > 0) << "the case expects nothing";
 }
 
-INSTANTIATE_TEST_SUITE_P(Files, QuotaCase, testing::ValuesIn(LoadCases("quota")), [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Files,
+                         QuotaCase,
+                         testing::ValuesIn(LoadCases("quota")),
+                         [](const auto& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace muster::test

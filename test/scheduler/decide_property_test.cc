@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "base/prng.h"
+#include "scheduler/cycle/snapshot.h"
 #include "test/support/decision_world.h"
 
 namespace muster::test {
@@ -8,7 +9,8 @@ namespace {
 
 using api::Json;
 
-// A random world: cohorts with limits, several flavors, StrictFIFO and BestEffortFIFO queues; work comes, ends and is evicted.
+// A random world: cohorts with limits, several flavors, StrictFIFO and BestEffortFIFO queues; work
+// comes, ends and is evicted.
 class RandomWorld {
  public:
   explicit RandomWorld(std::uint64_t seed) : prng_(seed) {
@@ -75,7 +77,8 @@ class RandomWorld {
 
   DecisionWorld& world() { return world_; }
 
-  // Nobody is over a limit, cohorts show what their children use, and what is booked is what the admissions say.
+  // Nobody is over a limit, cohorts show what their children use, and what is booked is what the
+  // admissions say.
   void CheckSafety() {
     const auto snapshot = world_.state().TakeSnapshot(world_.now());
     std::map<std::string, std::map<quota::FlavorResource, Amount>> booked;
@@ -86,7 +89,8 @@ class RandomWorld {
       const scheduler::AdmissionDecision& decision = world_.Decision(name);
       for (const scheduler::PodSetDecision& pod_set : decision.pod_sets) {
         for (const auto& [resource, amount] : pod_set.usage) {
-          booked[decision.cluster_queue][{.flavor = pod_set.flavors.at(resource), .resource = resource}] += amount;
+          booked[decision.cluster_queue]
+                [{.flavor = pod_set.flavors.at(resource), .resource = resource}] += amount;
         }
       }
     }
@@ -99,20 +103,27 @@ class RandomWorld {
           const quota::Row row{static_cast<std::uint32_t>(r)};
           ASSERT_GE(tree.available(node, row), Amount(0)) << tree.name(node);
           if (tree.is_queue(node)) {
-            ASSERT_EQ(tree.usage(node, row), booked[tree.name(node)][tree.row(row)]) << tree.name(node);
+            ASSERT_EQ(tree.usage(node, row), booked[tree.name(node)][tree.row(row)])
+                << tree.name(node);
           }
         }
       }
     }
   }
 
-  // Whatever waits would not fit if it alone were asked again, unless it stands behind the first of a StrictFIFO queue or the quota is held.
+  // Whatever waits would not fit if it alone were asked again, unless it stands behind the first of
+  // a StrictFIFO queue or the quota is held.
   void CheckNobodyIsForgotten() {
     const auto fresh = world_.Restarted();
     const auto snapshot = fresh->state().TakeSnapshot(fresh->now());
     const scheduler::Plan plan = scheduler::Decide(*snapshot, fresh->now(), scheduler::Budget{});
     for (const scheduler::AdmissionDecision& decision : plan.admissions) {
-      ADD_FAILURE() << decision.workload.key.name << " fits, was waiting for: " << world_.VerdictOf(decision.workload.key.name).message;
+      const std::string& name = decision.workload.key.name;
+      const scheduler::Verdict verdict = world_.VerdictOf(name);
+      // A new process has not seen yet who waits for their own quota, and may be faster than they.
+      if (verdict.message.find("is held for") == std::string::npos) {
+        ADD_FAILURE() << name << " fits, was waiting for: " << verdict.message;
+      }
     }
   }
 
@@ -141,7 +152,9 @@ class RandomWorld {
     }
     return names.empty() ? std::string() : names[prng_.Below(names.size())];
   }
-  static std::string At(const Json& object) { return object.value("status", Json::object()).dump(); }
+  static std::string At(const Json& object) {
+    return object.value("status", Json::object()).dump();
+  }
 
   Prng prng_;
   DecisionWorld world_;
@@ -179,7 +192,8 @@ std::string Describe(const scheduler::Plan& plan) {
     out += "\n";
   }
   for (const scheduler::Refusal& refusal : plan.refusals) {
-    out += "refuse " + refusal.workload.key.name + " " + refusal.verdict.reason + " " + refusal.verdict.message + "\n";
+    out += "refuse " + refusal.workload.key.name + " " + refusal.verdict.reason + " " +
+           refusal.verdict.message + "\n";
   }
   return out;
 }
@@ -194,9 +208,12 @@ TEST(DecideProperty, TheSameSnapshotGivesTheSamePlan) {
     }
     const auto first = one.world().state().TakeSnapshot(one.world().now());
     const auto second = two.world().state().TakeSnapshot(two.world().now());
-    const std::string plan = Describe(scheduler::Decide(*first, one.world().now(), scheduler::Budget{}));
-    EXPECT_EQ(plan, Describe(scheduler::Decide(*first, one.world().now(), scheduler::Budget{}))) << seed;
-    EXPECT_EQ(plan, Describe(scheduler::Decide(*second, two.world().now(), scheduler::Budget{}))) << seed;
+    const std::string plan =
+        Describe(scheduler::Decide(*first, one.world().now(), scheduler::Budget{}));
+    EXPECT_EQ(plan, Describe(scheduler::Decide(*first, one.world().now(), scheduler::Budget{})))
+        << seed;
+    EXPECT_EQ(plan, Describe(scheduler::Decide(*second, two.world().now(), scheduler::Budget{})))
+        << seed;
     EXPECT_FALSE(plan.empty());
   }
 }

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "scheduler/cycle/snapshot.h"
 #include "test/support/decision_world.h"
 
 namespace muster::test {
@@ -8,16 +9,18 @@ namespace {
 using api::Json;
 
 // One flavor without nodes and one queue.
-void SetUp(DecisionWorld& world, const std::string& nominal = "10") {
+void Prepare(DecisionWorld& world, const std::string& nominal = "10") {
   world.AddFlavor({{"name", "default"}});
   world.AddQueue({{"name", "a"}, {"nominal", {{"cpu", nominal}}}});
 }
 
-Json Work(const std::string& name, int cpu, int at = 0) { return {{"name", name}, {"each", {{"cpu", cpu}}}, {"at", at}}; }
+Json Work(const std::string& name, int cpu, int at = 0) {
+  return {{"name", name}, {"each", {{"cpu", cpu}}}, {"at", at}};
+}
 
 TEST(Decide, AdmitsEverythingThatFitsInOneCycle) {
   DecisionWorld world;
-  SetUp(world, "500");
+  Prepare(world, "500");
   for (int i = 0; i < 500; ++i) {
     world.AddWorkload(Work("w" + std::to_string(i), 1, i));
   }
@@ -27,7 +30,7 @@ TEST(Decide, AdmitsEverythingThatFitsInOneCycle) {
 
 TEST(Decide, TenThousandIdenticalWorkloadsCostOneEvaluation) {
   DecisionWorld world;
-  SetUp(world);
+  Prepare(world);
   for (int i = 0; i < 2'000; ++i) {
     world.AddWorkload(Work("w" + std::to_string(i), 11, i));
   }
@@ -42,7 +45,7 @@ TEST(Decide, TenThousandIdenticalWorkloadsCostOneEvaluation) {
 
 TEST(Decide, NothingIsEvaluatedOrWrittenAgainWhileNothingChanges) {
   DecisionWorld world;
-  SetUp(world);
+  Prepare(world);
   world.AddWorkload(Work("big", 11));
   world.AddWorkload(Work("runs", 10));
   world.AddWorkload(Work("waits", 1, 5));
@@ -57,7 +60,7 @@ TEST(Decide, NothingIsEvaluatedOrWrittenAgainWhileNothingChanges) {
 
 TEST(Decide, FreedQuotaWakesItsOwnTreeOnly) {
   DecisionWorld world;
-  SetUp(world);
+  Prepare(world);
   world.AddQueue({{"name", "b"}, {"nominal", {{"cpu", "10"}}}});
   world.AddWorkload(Work("runs", 10));
   world.AddWorkload(Work("waits", 10, 1));
@@ -67,15 +70,16 @@ TEST(Decide, FreedQuotaWakesItsOwnTreeOnly) {
   world.Finish("runs");
   ASSERT_TRUE(world.state().NeedsCycle(world.now()));
   const auto snapshot = world.state().TakeSnapshot(world.now());
-  ASSERT_EQ(snapshot->pending.size(), 1U);
-  EXPECT_EQ(snapshot->pending[0].queue->name, "a");
+  ASSERT_EQ(snapshot->pending.size(), 2U);
+  EXPECT_EQ(snapshot->pending[0].classes.size(), 1U);
+  EXPECT_TRUE(snapshot->pending[1].classes.empty()) << "b only holds its quota for b2";
   world.Settle();
   EXPECT_TRUE(world.IsAdmitted("waits"));
 }
 
 TEST(Decide, AnUnrelatedQueueThatChangesWakesNobody) {
   DecisionWorld world;
-  SetUp(world);
+  Prepare(world);
   world.AddWorkload(Work("runs", 10));
   world.AddWorkload(Work("waits", 1, 1));
   world.Settle();
@@ -88,7 +92,7 @@ TEST(Decide, AnUnrelatedQueueThatChangesWakesNobody) {
 
 TEST(Apply, DropsWhatMovedWhileTheDecisionWasMade) {
   DecisionWorld world;
-  SetUp(world);
+  Prepare(world);
   world.AddWorkload(Work("w", 6));
   auto snapshot = world.state().TakeSnapshot(world.now());
   scheduler::Plan plan = scheduler::Decide(*snapshot, world.now(), scheduler::Budget{});
@@ -109,7 +113,7 @@ TEST(Apply, DropsWhatMovedWhileTheDecisionWasMade) {
 
 TEST(Apply, AWakeUpDuringTheDecisionIsNotLost) {
   DecisionWorld world;
-  SetUp(world);
+  Prepare(world);
   world.AddWorkload(Work("runs", 10));
   world.Settle();
   world.AddWorkload(Work("waits", 10, 1));
@@ -124,17 +128,20 @@ TEST(Apply, AWakeUpDuringTheDecisionIsNotLost) {
 
 TEST(Apply, AssumedAdmissionsCountAndForgottenOnesComeBack) {
   DecisionWorld world;
-  SetUp(world);
+  Prepare(world);
   world.AddWorkload(Work("w", 10));
   world.AddWorkload(Work("v", 10, 1));
   const auto snapshot = world.state().TakeSnapshot(world.now());
-  const scheduler::Plan plan = world.state().Apply(scheduler::Decide(*snapshot, world.now(), scheduler::Budget{}), world.now());
+  const scheduler::Plan plan = world.state().Apply(
+      scheduler::Decide(*snapshot, world.now(), scheduler::Budget{}), world.now());
   ASSERT_EQ(plan.admissions.size(), 1U);
   EXPECT_EQ(plan.admissions[0].workload.key.name, "w");
   EXPECT_EQ(world.state().ClusterQueueStatus("a").reserving, 1);
   // The write fails; the second failure in a row makes it wait and the other passes.
   world.state().Forget({.ns = "ns", .name = "w"}, world.now());
-  const scheduler::Plan again = world.state().Apply(scheduler::Decide(*world.state().TakeSnapshot(world.now()), world.now(), scheduler::Budget{}), world.now());
+  const scheduler::Plan again = world.state().Apply(
+      scheduler::Decide(*world.state().TakeSnapshot(world.now()), world.now(), scheduler::Budget{}),
+      world.now());
   ASSERT_EQ(again.admissions.size(), 1U);
   EXPECT_EQ(again.admissions[0].workload.key.name, "w");
   world.state().Forget({.ns = "ns", .name = "w"}, world.now());
@@ -146,7 +153,7 @@ TEST(Apply, AssumedAdmissionsCountAndForgottenOnesComeBack) {
 
 TEST(State, FinishedWorkIsNeverAdmittedAgainAfterARestart) {
   DecisionWorld world;
-  SetUp(world, "2");
+  Prepare(world, "2");
   world.AddWorkload(Work("one", 1));
   world.AddWorkload(Work("two", 1));
   world.Settle();
@@ -161,7 +168,7 @@ TEST(State, FinishedWorkIsNeverAdmittedAgainAfterARestart) {
 
 TEST(State, AFreshProcessCountsWhatRunsBeforeItDecides) {
   DecisionWorld world;
-  SetUp(world, "4");
+  Prepare(world, "4");
   for (int i = 0; i < 40; ++i) {
     world.AddWorkload(Work("w" + std::to_string(i), 1, i));
   }
@@ -188,7 +195,8 @@ TEST(State, PromisesOfAdmittedGangsSurviveARestart) {
   again->Settle();
   EXPECT_FALSE(again->Holds("v"));
   EXPECT_EQ(again->VerdictOf("v").reason, "InsufficientCapacity") << again->VerdictOf("v").message;
-  const scheduler::AdmissionDecision* decision = again->state().DecisionOf({.ns = "ns", .name = "w"});
+  const scheduler::AdmissionDecision* decision =
+      again->state().DecisionOf({.ns = "ns", .name = "w"});
   ASSERT_NE(decision, nullptr);
   ASSERT_TRUE(decision->placement.has_value());
   EXPECT_EQ(scheduler::EncodePlacement(*decision->gang, *decision->placement),
@@ -198,18 +206,53 @@ TEST(State, PromisesOfAdmittedGangsSurviveARestart) {
   EXPECT_TRUE(again->IsAdmitted("v"));
 }
 
+TEST(Decide, ABorrowerStartsWhenTheOneItWaitedForIsGone) {
+  DecisionWorld world;
+  world.AddFlavor({{"name", "default"}});
+  world.AddQueue({{"name", "a"}, {"cohort", "c"}, {"nominal", {{"cpu", 2}}}});
+  world.AddQueue({{"name", "b"}, {"cohort", "c"}, {"nominal", {{"cpu", 0}}}});
+  world.AddWorkload(Work("a1", 1));
+  world.Settle();
+  world.AddWorkload(Work("a2", 2, 1));
+  world.AddWorkload({{"name", "b1"}, {"queue", "b"}, {"each", {{"cpu", 1}}}, {"at", 2}});
+  world.Settle();
+  ASSERT_FALSE(world.Holds("b1"));
+  world.Remove(api::Kind::kWorkload, "ns", "a2");
+  world.Settle();
+  EXPECT_TRUE(world.IsAdmitted("b1"));
+}
+
+TEST(Decide, ANewcomerOfAParkedClassIsToldWithoutAnEvaluation) {
+  DecisionWorld world;
+  Prepare(world);
+  world.AddWorkload(Work("first", 11));
+  world.Settle();
+  world.AddWorkload(Work("second", 11, 1));
+  const auto snapshot = world.state().TakeSnapshot(world.now());
+  EXPECT_TRUE(snapshot->pending.empty());
+  const scheduler::Plan plan = world.state().Apply(
+      scheduler::Decide(*snapshot, world.now(), scheduler::Budget{}), world.now());
+  ASSERT_EQ(plan.refusals.size(), 1U);
+  EXPECT_EQ(plan.refusals[0].workload.key.name, "second");
+  EXPECT_EQ(plan.refusals[0].verdict.reason, "ExceedsMaxQuota");
+}
+
 TEST(State, BlockAdmissionWaitsUntilEverybodyIsReady) {
   scheduler::Options options;
   options.wait_for_pods_ready.block_admission = true;
   DecisionWorld world(options);
-  SetUp(world);
+  Prepare(world);
   world.AddWorkload(Work("w", 1));
   world.AddWorkload(Work("v", 1, 1));
   world.Settle();
   EXPECT_TRUE(world.IsAdmitted("w"));
   EXPECT_EQ(world.VerdictOf("v").reason, "WaitingForPodsReady");
   world.EditWorkload("w", [](Json& w) {
-    w["status"]["conditions"].push_back({{"type", "PodsReady"}, {"status", "True"}, {"reason", "Started"}, {"message", ""}, {"lastTransitionTime", "2026-01-01T00:00:00Z"}});
+    w["status"]["conditions"].push_back({{"type", "PodsReady"},
+                                         {"status", "True"},
+                                         {"reason", "Started"},
+                                         {"message", ""},
+                                         {"lastTransitionTime", "2026-01-01T00:00:00Z"}});
   });
   world.Settle();
   EXPECT_TRUE(world.IsAdmitted("v"));

@@ -1,4 +1,4 @@
-if(TARGET muster_test_decisions)
+if(TARGET muster_decisions)
   muster_test(
     NAME decisions_test
     SRCS decide_case_test.cc decide_property_test.cc decide_test.cc plan_test.cc

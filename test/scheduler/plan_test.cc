@@ -23,8 +23,15 @@ TEST(Placement, ComesBackFromItsAnnotationInRunsOfRank) {
 }
 
 TEST(Placement, RefusesWhatIsNotAPlan) {
-  for (const char* text : {"", "[]", R"({"a":1})", R"({"a":[["n"]]})", R"({"a":[["n",-1]]})", R"({"a":[[1,1]]})", R"({"a":[["n",2000000]]})",
-                           R"({"a":[["n",999999],["n",999999]]})", R"({"a":[["n",99999999999999999999]]})"}) {
+  for (const char* text : {"",
+                           "[]",
+                           R"({"a":1})",
+                           R"({"a":[["n"]]})",
+                           R"({"a":[["n",-1]]})",
+                           R"({"a":[[1,1]]})",
+                           R"({"a":[["n",2000000]]})",
+                           R"({"a":[["n",999999],["n",999999]]})",
+                           R"({"a":[["n",99999999999999999999]]})"}) {
     EXPECT_FALSE(DecodePlacement(text).has_value()) << text;
   }
 }

@@ -13,14 +13,19 @@ std::vector<CaseFile> LoadCases(const std::string& folder) {
   namespace fs = std::filesystem;
   std::vector<CaseFile> out;
   std::error_code error;
-  for (const fs::directory_entry& entry : fs::directory_iterator(fs::path(MUSTER_SOURCE_DIR) / "test" / "cases" / folder, error)) {
+  for (const fs::directory_entry& entry :
+       fs::directory_iterator(fs::path(MUSTER_SOURCE_DIR) / "test" / "cases" / folder, error)) {
     if (entry.path().extension() != ".yaml") {
       continue;
     }
     CaseFile file;
     file.path = entry.path().string();
     file.name = entry.path().stem().string();
-    std::replace_if(file.name.begin(), file.name.end(), [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '_');
+    std::replace_if(
+        file.name.begin(),
+        file.name.end(),
+        [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; },
+        '_');
     std::ifstream in(entry.path());
     std::stringstream text;
     text << in.rdbuf();
@@ -44,7 +49,8 @@ std::vector<CaseFile> LoadCases(const std::string& folder) {
     }
     out.push_back(std::move(file));
   }
-  std::sort(out.begin(), out.end(), [](const CaseFile& a, const CaseFile& b) { return a.name < b.name; });
+  std::sort(
+      out.begin(), out.end(), [](const CaseFile& a, const CaseFile& b) { return a.name < b.name; });
   return out;
 }
 
@@ -57,6 +63,8 @@ const api::Json& At(const api::Json& object, const std::string& key) {
   return it == object.end() ? null : *it;
 }
 
-std::string Text(const api::Json& scalar) { return scalar.is_string() ? scalar.get<std::string>() : scalar.dump(); }
+std::string Text(const api::Json& scalar) {
+  return scalar.is_string() ? scalar.get<std::string>() : scalar.dump();
+}
 
 }  // namespace muster::test

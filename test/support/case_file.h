@@ -5,7 +5,8 @@
 
 #include "api/json.h"
 
-// Case files: test/cases/<module>/*.yaml, one document each, with `why`, `given` and `expect` or `steps`.
+// Case files: test/cases/<module>/*.yaml, one document each, with `why`, `given` and `expect` or
+// `steps`.
 namespace muster::test {
 
 struct CaseFile {
@@ -15,8 +16,9 @@ struct CaseFile {
   api::Json body;
 };
 
-// All cases of a folder below test/cases, by name. A file that is not YAML, has no `why`, or has other top-level keys than why, given, steps and
-// expect, yields a case whose `body` is null and whose `why` says what is wrong, so that the test that runs it fails.
+// All cases of a folder below test/cases, by name. A file that is not YAML, has no `why`, or has
+// other top-level keys than why, given, steps and expect, yields a case whose `body` is null and
+// whose `why` says what is wrong, so that the test that runs it fails.
 [[nodiscard]] std::vector<CaseFile> LoadCases(const std::string& folder);
 
 // The value under `key`, or null.

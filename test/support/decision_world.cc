@@ -9,7 +9,12 @@ namespace {
 
 using api::Json;
 
-void SetCondition(Json& status, const std::string& type, const std::string& value, const std::string& reason, const std::string& message, TimePoint now) {
+void SetCondition(Json& status,
+                  const std::string& type,
+                  const std::string& value,
+                  const std::string& reason,
+                  const std::string& message,
+                  TimePoint now) {
   Json& conditions = status["conditions"];
   if (!conditions.is_array()) {
     conditions = Json::array();
@@ -20,7 +25,11 @@ void SetCondition(Json& status, const std::string& type, const std::string& valu
       break;
     }
   }
-  conditions.push_back({{"type", type}, {"status", value}, {"reason", reason}, {"message", message}, {"lastTransitionTime", FormatTime(now)}});
+  conditions.push_back({{"type", type},
+                        {"status", value},
+                        {"reason", reason},
+                        {"message", message},
+                        {"lastTransitionTime", FormatTime(now)}});
 }
 
 // {cpu: 4} -> {cpu: "4"}
@@ -32,14 +41,16 @@ Json Quantities(const Json& amounts) {
   return out;
 }
 
-// One flavor: `nominal: {cpu: 4}` with limits beside it; several: `flavors: [{name, nominal, ...}]`.
+// One flavor: `nominal: {cpu: 4}` with limits beside it; several: `flavors: [{name, nominal,
+// ...}]`.
 Json ResourceGroups(const Json& queue) {
   Json groups = Json::array();
   const auto flavor_quotas = [](const std::string& name, const Json& from) {
     Json resources = Json::array();
     for (const auto& [resource, amount] : At(from, "nominal").items()) {
       Json entry{{"name", resource}, {"nominalQuota", Text(amount)}};
-      for (const auto& [key, field] : {std::pair("borrowing_limit", "borrowingLimit"), std::pair("lending_limit", "lendingLimit")}) {
+      for (const auto& [key, field] : {std::pair("borrowing_limit", "borrowingLimit"),
+                                       std::pair("lending_limit", "lendingLimit")}) {
         const Json& limit = At(At(from, key), resource);
         if (!limit.is_null()) {
           entry[field] = Text(limit);
@@ -85,7 +96,8 @@ DecisionWorld::DecisionWorld(scheduler::Options options)
 void DecisionWorld::Apply(Json object) {
   const std::string api_version = object.value("apiVersion", "");
   const std::size_t slash = api_version.find('/');
-  const auto kind = api::FindKind(slash == std::string::npos ? "" : api_version.substr(0, slash), object.value("kind", ""));
+  const auto kind = api::FindKind(slash == std::string::npos ? "" : api_version.substr(0, slash),
+                                  object.value("kind", ""));
   ASSERT_TRUE(kind.has_value()) << object.dump();
   Json& meta = object["metadata"];
   const std::string ns = meta.value("namespace", "");
@@ -122,13 +134,21 @@ void DecisionWorld::Remove(api::Kind kind, const std::string& ns, const std::str
 
 void DecisionWorld::NeedNamespace(const std::string& ns) {
   if (namespaces_.insert(ns).second) {
-    Apply({{"apiVersion", "v1"}, {"kind", "Namespace"}, {"metadata", {{"name", ns}, {"labels", {{"kubernetes.io/metadata.name", ns}}}}}});
+    Apply({{"apiVersion", "v1"},
+           {"kind", "Namespace"},
+           {"metadata", {{"name", ns}, {"labels", {{"kubernetes.io/metadata.name", ns}}}}}});
   }
 }
 
 void DecisionWorld::AddFlavor(const Json& flavor) {
-  Json object{{"apiVersion", "kueue.x-k8s.io/v1beta2"}, {"kind", "ResourceFlavor"}, {"metadata", {{"name", flavor["name"]}}}, {"spec", Json::object()}};
-  for (const auto& [key, field] : {std::pair("labels", "nodeLabels"), std::pair("taints", "nodeTaints"), std::pair("tolerations", "tolerations"), std::pair("topology", "topologyName")}) {
+  Json object{{"apiVersion", "kueue.x-k8s.io/v1beta2"},
+              {"kind", "ResourceFlavor"},
+              {"metadata", {{"name", flavor["name"]}}},
+              {"spec", Json::object()}};
+  for (const auto& [key, field] : {std::pair("labels", "nodeLabels"),
+                                   std::pair("taints", "nodeTaints"),
+                                   std::pair("tolerations", "tolerations"),
+                                   std::pair("topology", "topologyName")}) {
     if (flavor.contains(key)) {
       object["spec"][field] = flavor[key];
     }
@@ -140,7 +160,10 @@ void DecisionWorld::AddFlavor(const Json& flavor) {
 }
 
 void DecisionWorld::AddCohort(const Json& cohort) {
-  Json object{{"apiVersion", "kueue.x-k8s.io/v1beta2"}, {"kind", "Cohort"}, {"metadata", {{"name", cohort["name"]}}}, {"spec", {{"resourceGroups", ResourceGroups(cohort)}}}};
+  Json object{{"apiVersion", "kueue.x-k8s.io/v1beta2"},
+              {"kind", "Cohort"},
+              {"metadata", {{"name", cohort["name"]}}},
+              {"spec", {{"resourceGroups", ResourceGroups(cohort)}}}};
   if (cohort.contains("parent")) {
     object["spec"]["parentName"] = cohort["parent"];
   }
@@ -149,8 +172,12 @@ void DecisionWorld::AddCohort(const Json& cohort) {
 
 void DecisionWorld::AddQueue(const Json& queue) {
   const auto name = queue["name"].get<std::string>();
-  Json spec{{"resourceGroups", ResourceGroups(queue)}, {"namespaceSelector", queue.value("namespace_selector", Json::object())}};
-  for (const auto& [key, field] : {std::pair("cohort", "cohortName"), std::pair("preemption", "preemption"), std::pair("fungibility", "flavorFungibility"), std::pair("stop", "stopPolicy")}) {
+  Json spec{{"resourceGroups", ResourceGroups(queue)},
+            {"namespaceSelector", queue.value("namespace_selector", Json::object())}};
+  for (const auto& [key, field] : {std::pair("cohort", "cohortName"),
+                                   std::pair("preemption", "preemption"),
+                                   std::pair("fungibility", "flavorFungibility"),
+                                   std::pair("stop", "stopPolicy")}) {
     if (queue.contains(key)) {
       spec[field] = queue[key];
     }
@@ -165,10 +192,16 @@ void DecisionWorld::AddQueue(const Json& queue) {
     }
     spec["admissionChecksStrategy"] = {{"admissionChecks", checks}};
   }
-  Apply({{"apiVersion", "kueue.x-k8s.io/v1beta2"}, {"kind", "ClusterQueue"}, {"metadata", {{"name", name}}}, {"spec", spec}});
+  Apply({{"apiVersion", "kueue.x-k8s.io/v1beta2"},
+         {"kind", "ClusterQueue"},
+         {"metadata", {{"name", name}}},
+         {"spec", spec}});
   const std::string ns = queue.value("namespace", "ns");
   if (local_queues_.insert(ns + "/" + name).second) {
-    Apply({{"apiVersion", "kueue.x-k8s.io/v1beta2"}, {"kind", "LocalQueue"}, {"metadata", {{"name", name}, {"namespace", ns}}}, {"spec", {{"clusterQueue", name}}}});
+    Apply({{"apiVersion", "kueue.x-k8s.io/v1beta2"},
+           {"kind", "LocalQueue"},
+           {"metadata", {{"name", name}, {"namespace", ns}}},
+           {"spec", {{"clusterQueue", name}}}});
   }
 }
 
@@ -183,8 +216,13 @@ void DecisionWorld::AddNode(const Json& node) {
   if (node.contains("taints")) {
     spec["taints"] = node["taints"];
   }
-  Apply({{"apiVersion", "v1"}, {"kind", "Node"}, {"metadata", {{"name", node["name"]}, {"labels", labels}}}, {"spec", spec},
-         {"status", {{"allocatable", allocatable}, {"conditions", Json::array({{{"type", "Ready"}, {"status", "True"}}})}}}});
+  Apply({{"apiVersion", "v1"},
+         {"kind", "Node"},
+         {"metadata", {{"name", node["name"]}, {"labels", labels}}},
+         {"spec", spec},
+         {"status",
+          {{"allocatable", allocatable},
+           {"conditions", Json::array({{{"type", "Ready"}, {"status", "True"}}})}}}});
 }
 
 void DecisionWorld::AddWorkload(const Json& workload) {
@@ -221,13 +259,20 @@ void DecisionWorld::AddWorkload(const Json& workload) {
   const std::string ns = workload.value("namespace", "ns");
   Json object{{"apiVersion", "kueue.x-k8s.io/v1beta2"},
               {"kind", "Workload"},
-              {"metadata", {{"name", workload["name"]}, {"namespace", ns}, {"annotations", workload.value("annotations", Json::object())}}},
-              {"spec", {{"queueName", workload.value("queue", "a")}, {"podSets", pod_sets}, {"active", workload.value("active", true)}}}};
+              {"metadata",
+               {{"name", workload["name"]},
+                {"namespace", ns},
+                {"annotations", workload.value("annotations", Json::object())}}},
+              {"spec",
+               {{"queueName", workload.value("queue", "a")},
+                {"podSets", pod_sets},
+                {"active", workload.value("active", true)}}}};
   if (workload.contains("priority")) {
     object["spec"]["priority"] = workload["priority"];
   }
   if (workload.contains("at")) {
-    object["metadata"]["creationTimestamp"] = FormatTime(now_ + std::chrono::seconds(workload["at"].get<int>()));
+    object["metadata"]["creationTimestamp"] =
+        FormatTime(now_ + std::chrono::seconds(workload["at"].get<int>()));
   }
   if (workload.contains("status")) {
     object["status"] = workload["status"];
@@ -243,7 +288,9 @@ void DecisionWorld::EditWorkload(const std::string& name, const std::function<vo
 
 void DecisionWorld::Finish(const std::string& name) {
   decisions_.erase(name);
-  EditWorkload(name, [&](Json& w) { SetCondition(w["status"], "Finished", "True", "Succeeded", "done", now_); });
+  EditWorkload(name, [&](Json& w) {
+    SetCondition(w["status"], "Finished", "True", "Succeeded", "done", now_);
+  });
 }
 
 void DecisionWorld::DropReservation(const std::string& name) {
@@ -251,7 +298,8 @@ void DecisionWorld::DropReservation(const std::string& name) {
   EditWorkload(name, [&](Json& w) {
     w["status"].erase("admission");
     SetCondition(w["status"], "QuotaReserved", "False", "PendingEvaluation", "evicted", now_);
-    SetCondition(w["status"], "Admitted", "False", "NoReservation", "The workload has no reservation", now_);
+    SetCondition(
+        w["status"], "Admitted", "False", "NoReservation", "The workload has no reservation", now_);
   });
 }
 
@@ -267,18 +315,29 @@ void DecisionWorld::WriteAdmission(const scheduler::AdmissionDecision& decision)
     for (const auto& [resource, flavor] : pod_set.flavors) {
       flavors[resource] = flavor;
     }
-    assignments.push_back({{"name", pod_set.name}, {"flavors", flavors}, {"resourceUsage", usage}, {"count", pod_set.count}});
+    assignments.push_back({{"name", pod_set.name},
+                           {"flavors", flavors},
+                           {"resourceUsage", usage},
+                           {"count", pod_set.count}});
   }
   decisions_[decision.workload.key.name] = decision;
   EditWorkload(decision.workload.key.name, [&](Json& w) {
-    EXPECT_EQ(w["metadata"]["resourceVersion"], decision.workload.resource_version) << "the precondition of the write";
-    w["status"]["admission"] = {{"clusterQueue", decision.cluster_queue}, {"podSetAssignments", assignments}};
-    SetCondition(w["status"], "QuotaReserved", "True", "QuotaReserved", "Quota reserved in ClusterQueue " + decision.cluster_queue, now_);
+    EXPECT_EQ(w["metadata"]["resourceVersion"], decision.workload.resource_version)
+        << "the precondition of the write";
+    w["status"]["admission"] = {{"clusterQueue", decision.cluster_queue},
+                                {"podSetAssignments", assignments}};
+    SetCondition(w["status"],
+                 "QuotaReserved",
+                 "True",
+                 "QuotaReserved",
+                 "Quota reserved in ClusterQueue " + decision.cluster_queue,
+                 now_);
     if (decision.admitted) {
       SetCondition(w["status"], "Admitted", "True", "Admitted", "The workload is admitted", now_);
     }
     if (decision.gang && decision.placement) {
-      w["metadata"]["annotations"][std::string(scheduler::kPlacementAnnotation)] = scheduler::EncodePlacement(*decision.gang, *decision.placement);
+      w["metadata"]["annotations"][std::string(scheduler::kPlacementAnnotation)] =
+          scheduler::EncodePlacement(*decision.gang, *decision.placement);
     }
   });
 }
@@ -287,13 +346,19 @@ void DecisionWorld::WriteRefusal(const scheduler::Refusal& refusal) {
   ++writes_;
   ++refusals_told_;
   EditWorkload(refusal.workload.key.name, [&](Json& w) {
-    SetCondition(w["status"], "QuotaReserved", "False", refusal.verdict.reason, refusal.verdict.message, now_);
+    SetCondition(w["status"],
+                 "QuotaReserved",
+                 "False",
+                 refusal.verdict.reason,
+                 refusal.verdict.message,
+                 now_);
   });
 }
 
 scheduler::Plan DecisionWorld::Cycle() {
   const auto snapshot = state_.TakeSnapshot(now_);
-  scheduler::Plan plan = state_.Apply(scheduler::Decide(*snapshot, now_, scheduler::Budget{}), now_);
+  scheduler::Plan plan =
+      state_.Apply(scheduler::Decide(*snapshot, now_, scheduler::Budget{}), now_);
   for (const scheduler::AdmissionDecision& decision : plan.admissions) {
     WriteAdmission(decision);
   }
@@ -315,7 +380,9 @@ int DecisionWorld::Settle(int most) {
   return cycles;
 }
 
-bool DecisionWorld::Holds(const std::string& name) const { return decisions_.contains(name); }
+bool DecisionWorld::Holds(const std::string& name) const {
+  return decisions_.contains(name);
+}
 bool DecisionWorld::IsAdmitted(const std::string& name) const {
   const auto it = decisions_.find(name);
   return it != decisions_.end() && it->second.admitted;
@@ -326,7 +393,8 @@ scheduler::Verdict DecisionWorld::VerdictOf(const std::string& name) const {
   if (it == workloads_.end()) {
     return {};
   }
-  const auto view = state_.PendingOf({.ns = it->second["metadata"].value("namespace", ""), .name = name});
+  const auto view =
+      state_.PendingOf({.ns = it->second["metadata"].value("namespace", ""), .name = name});
   return view ? view->verdict : scheduler::Verdict{};
 }
 

@@ -13,8 +13,9 @@
 
 namespace muster::test {
 
-// The decisions with the smallest possible controller around them: objects go in as JSON, plans are written back into the status of the Workloads,
-// as the API server would hold them. Time stands still unless it is moved.
+// The decisions with the smallest possible controller around them: objects go in as JSON, plans are
+// written back into the status of the Workloads, as the API server would hold them. Time stands
+// still unless it is moved.
 class DecisionWorld {
  public:
   explicit DecisionWorld(scheduler::Options options = {});
@@ -36,7 +37,8 @@ class DecisionWorld {
   // Any change to the stored object of a Workload.
   void EditWorkload(const std::string& name, const std::function<void(api::Json&)>& edit);
 
-  // Decides until nothing needs a cycle any more. Returns the number of cycles; more than `most` fails the test.
+  // Decides until nothing needs a cycle any more. Returns the number of cycles; more than `most`
+  // fails the test.
   int Settle(int most = 50);
   // One cycle; the plan as carried out.
   scheduler::Plan Cycle();
@@ -45,10 +47,14 @@ class DecisionWorld {
 
   [[nodiscard]] bool IsAdmitted(const std::string& name) const;
   [[nodiscard]] bool Holds(const std::string& name) const;  // has quota reserved
-  [[nodiscard]] const scheduler::AdmissionDecision& Decision(const std::string& name) const { return decisions_.at(name); }
+  [[nodiscard]] const scheduler::AdmissionDecision& Decision(const std::string& name) const {
+    return decisions_.at(name);
+  }
   [[nodiscard]] scheduler::Verdict VerdictOf(const std::string& name) const;
   [[nodiscard]] scheduler::State& state() { return state_; }
-  [[nodiscard]] const api::Json& Stored(const std::string& name) const { return workloads_.at(name); }
+  [[nodiscard]] const api::Json& Stored(const std::string& name) const {
+    return workloads_.at(name);
+  }
   [[nodiscard]] const std::map<std::string, api::Json>& workloads() const { return workloads_; }
   [[nodiscard]] std::int64_t writes() const { return writes_; }
   [[nodiscard]] std::int64_t refusals_told() const { return refusals_told_; }
@@ -67,7 +73,7 @@ class DecisionWorld {
   std::int64_t created_ = 0;
   std::int64_t writes_ = 0;
   std::int64_t refusals_told_ = 0;
-  std::map<std::string, api::Json> workloads_;              // by name
+  std::map<std::string, api::Json> workloads_;  // by name
   std::map<std::string, scheduler::AdmissionDecision> decisions_;
   std::map<std::pair<int, std::string>, api::Json> others_;  // by kind and namespace/name
   std::set<std::string> namespaces_;
