@@ -116,7 +116,11 @@ class AsioTimer final : public Timers::Timer {
 
 }  // namespace
 
-IoLoop::IoLoop() : impl_(std::make_unique<Impl>()) {}
+IoLoop::IoLoop() : impl_(std::make_unique<Impl>()) {
+  // A peer that is gone is an error of the write, not a signal that ends the process.
+  (void)std::signal(SIGPIPE, SIG_IGN);
+}
+
 IoLoop::~IoLoop() = default;
 
 void IoLoop::Run() {
