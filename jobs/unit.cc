@@ -85,7 +85,7 @@ bool SemanticallyEqual(const Json& a, const Json& b, bool quantities, int depth)
         }
         continue;
       }
-      const bool inner = key == "requests" || key == "limits";
+      const bool inner = quantities || key == "requests" || key == "limits";
       if (!SemanticallyEqual(value, *it, inner, depth + 1)) {
         return false;
       }
