@@ -10,8 +10,10 @@ namespace muster {
 // An amount of one resource: quota, usage or request.
 //
 // Units    int64: millicores for cpu, whole units (bytes, devices, pods) for all else.
-// Range    Saturates at both ends. The largest value means Unlimited: it is what a quota quantity that leaves int64 decodes to.
-//          Unlimited +- x = Unlimited; x - Unlimited = the smallest value; Unlimited - Unlimited = 0.
+// Range    Saturates at both ends. The largest value means Unlimited: it is what a quota quantity
+// that leaves int64 decodes to.
+//          Unlimited +- x = Unlimited; x - Unlimited = the smallest value; Unlimited - Unlimited =
+//          0.
 class Amount {
  public:
   constexpr Amount() = default;
@@ -59,7 +61,9 @@ class Amount {
   constexpr Amount& operator+=(Amount b) { return *this = *this + b; }
   constexpr Amount& operator-=(Amount b) { return *this = *this - b; }
 
-  [[nodiscard]] constexpr Amount AtLeastZero() const { return Amount(std::max<std::int64_t>(0, value_)); }
+  [[nodiscard]] constexpr Amount AtLeastZero() const {
+    return Amount(std::max<std::int64_t>(0, value_));
+  }
 
  private:
   static constexpr std::int64_t kMax = std::numeric_limits<std::int64_t>::max();

@@ -29,8 +29,12 @@ constexpr std::string_view kAlphabet =
 
 }  // namespace
 
-std::string Sha1Hex(std::string_view bytes) { return Hex(EVP_sha1(), bytes); }
-std::string Sha256Hex(std::string_view bytes) { return Hex(EVP_sha256(), bytes); }
+std::string Sha1Hex(std::string_view bytes) {
+  return Hex(EVP_sha1(), bytes);
+}
+std::string Sha256Hex(std::string_view bytes) {
+  return Hex(EVP_sha256(), bytes);
+}
 
 std::string Base64Encode(std::string_view bytes) {
   std::string out;

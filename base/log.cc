@@ -71,7 +71,9 @@ void Write(Level level, std::string_view message, std::initializer_list<Field> f
   (void)std::fwrite(line.data(), 1, line.size(), stderr);
 }
 
-void SetLevel(Level level) { g_level.store(level, std::memory_order_relaxed); }
+void SetLevel(Level level) {
+  g_level.store(level, std::memory_order_relaxed);
+}
 
 void SetSink(std::function<void(std::string_view)> sink) {
   Sink& the_sink = TheSink();

@@ -26,17 +26,27 @@ struct Field {
   Field(std::string_view k, bool v) : key(k), value(v) {}
 };
 
-// Writes one JSON object per line: {"level":"info","msg":"...","key":value}. `message` is a fixed sentence; what varies goes into fields.
-// Every line parses as JSON, whatever the values hold. Threads: safe from any.
+// Writes one JSON object per line: {"level":"info","msg":"...","key":value}. `message` is a fixed
+// sentence; what varies goes into fields. Every line parses as JSON, whatever the values hold.
+// Threads: safe from any.
 void Write(Level level, std::string_view message, std::initializer_list<Field> fields = {});
-inline void Debug(std::string_view m, std::initializer_list<Field> f = {}) { Write(Level::kDebug, m, f); }
-inline void Info(std::string_view m, std::initializer_list<Field> f = {}) { Write(Level::kInfo, m, f); }
-inline void Warning(std::string_view m, std::initializer_list<Field> f = {}) { Write(Level::kWarning, m, f); }
-inline void Error(std::string_view m, std::initializer_list<Field> f = {}) { Write(Level::kError, m, f); }
+inline void Debug(std::string_view m, std::initializer_list<Field> f = {}) {
+  Write(Level::kDebug, m, f);
+}
+inline void Info(std::string_view m, std::initializer_list<Field> f = {}) {
+  Write(Level::kInfo, m, f);
+}
+inline void Warning(std::string_view m, std::initializer_list<Field> f = {}) {
+  Write(Level::kWarning, m, f);
+}
+inline void Error(std::string_view m, std::initializer_list<Field> f = {}) {
+  Write(Level::kError, m, f);
+}
 
 // Lines below `level` are dropped. Default: kInfo.
 void SetLevel(Level level);
-// Where complete lines (with the newline) go. Default: standard error with a time stamp. The simulator and tests install their own.
+// Where complete lines (with the newline) go. Default: standard error with a time stamp. The
+// simulator and tests install their own.
 void SetSink(std::function<void(std::string_view line)> sink);
 
 }  // namespace muster::log

@@ -4,8 +4,8 @@
 
 namespace muster {
 
-// Small seeded generator (SplitMix64): the only source of chance in the core and in the simulator, so that a seed replays a run on any
-// compiler.
+// Small seeded generator (SplitMix64): the only source of chance in the core and in the simulator,
+// so that a seed replays a run on any compiler.
 class Prng {
  public:
   explicit Prng(std::uint64_t seed) : state_(seed) {}

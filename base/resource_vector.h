@@ -8,8 +8,8 @@
 
 namespace muster {
 
-// Resource name -> amount, ordered by name. The form in which requests and capacities travel between modules; solvers translate it
-// into dense rows of their own.
+// Resource name -> amount, ordered by name. The form in which requests and capacities travel
+// between modules; solvers translate it into dense rows of their own.
 using ResourceVector = std::map<std::string, Amount, std::less<>>;
 
 // a += b, resource by resource, saturating.

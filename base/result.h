@@ -8,7 +8,8 @@
 
 namespace muster {
 
-// What the caller should do about trouble outside the process. A "no" of the scheduler is never an Error.
+// What the caller should do about trouble outside the process. A "no" of the scheduler is never an
+// Error.
 enum class ErrorCode : std::uint8_t {
   kRetry,     // network, time-out, 429, 5xx: the same call may succeed later
   kConflict,  // 409: re-read, then decide again
@@ -50,17 +51,17 @@ using Status = std::expected<void, Error>;
 #define MUSTER_CONCAT(a, b) MUSTER_CONCAT_INNER(a, b)
 
 // MUSTER_ASSIGN_OR_RETURN(const Foo foo, MakeFoo());
-#define MUSTER_ASSIGN_OR_RETURN(declaration, ...)                                    \
-  auto MUSTER_CONCAT(muster_result_, __LINE__) = (__VA_ARGS__);                      \
-  if (!MUSTER_CONCAT(muster_result_, __LINE__)) {                                    \
+#define MUSTER_ASSIGN_OR_RETURN(declaration, ...)                                       \
+  auto MUSTER_CONCAT(muster_result_, __LINE__) = (__VA_ARGS__);                         \
+  if (!MUSTER_CONCAT(muster_result_, __LINE__)) {                                       \
     return std::unexpected(std::move(MUSTER_CONCAT(muster_result_, __LINE__)).error()); \
-  }                                                                                  \
+  }                                                                                     \
   declaration = std::move(*MUSTER_CONCAT(muster_result_, __LINE__))
 
-#define MUSTER_RETURN_IF_ERROR(...)                                                  \
-  do {                                                                               \
-    auto muster_status = (__VA_ARGS__);                                              \
-    if (!muster_status) {                                                            \
-      return std::unexpected(std::move(muster_status).error());                      \
-    }                                                                                \
+#define MUSTER_RETURN_IF_ERROR(...)                             \
+  do {                                                          \
+    auto muster_status = (__VA_ARGS__);                         \
+    if (!muster_status) {                                       \
+      return std::unexpected(std::move(muster_status).error()); \
+    }                                                           \
   } while (false)

@@ -56,8 +56,10 @@ std::string Format(TimePoint time, bool micros) {
                              s % 60);
   std::string out(text.data(), static_cast<std::size_t>(length));
   if (micros) {
-    length = std::snprintf(
-        text.data(), text.size(), ".%06lld", static_cast<long long>((in_day - whole).count() / 1000));
+    length = std::snprintf(text.data(),
+                           text.size(),
+                           ".%06lld",
+                           static_cast<long long>((in_day - whole).count() / 1000));
     out.append(text.data(), static_cast<std::size_t>(length));
   }
   out += 'Z';
@@ -66,8 +68,12 @@ std::string Format(TimePoint time, bool micros) {
 
 }  // namespace
 
-std::string FormatTime(TimePoint time) { return Format(time, false); }
-std::string FormatMicroTime(TimePoint time) { return Format(time, true); }
+std::string FormatTime(TimePoint time) {
+  return Format(time, false);
+}
+std::string FormatMicroTime(TimePoint time) {
+  return Format(time, true);
+}
 
 Result<TimePoint> ParseTime(std::string_view text) {
   const auto bad = [&] {
@@ -221,7 +227,8 @@ Result<Duration> ParseDuration(std::string_view text) {
                                           {"h", 3'600'000'000'000}}};
     const Unit* unit = nullptr;
     for (const Unit& candidate : kUnits) {
-      if (rest.starts_with(candidate.name) && (unit == nullptr || candidate.name.size() > unit->name.size())) {
+      if (rest.starts_with(candidate.name) &&
+          (unit == nullptr || candidate.name.size() > unit->name.size())) {
         unit = &candidate;
       }
     }

@@ -9,7 +9,8 @@ namespace {
 
 std::optional<k8s::Method> MethodOf(const std::string& text) {
   using k8s::Method;
-  for (const Method method : {Method::kGet, Method::kPost, Method::kPut, Method::kPatch, Method::kDelete}) {
+  for (const Method method :
+       {Method::kGet, Method::kPost, Method::kPut, Method::kPatch, Method::kDelete}) {
     if (k8s::ToString(method) == text) {
       return method;
     }
@@ -20,7 +21,8 @@ std::optional<k8s::Method> MethodOf(const std::string& text) {
 
 bool IsWatch(std::string_view query) {
   for (const std::string_view flag : {"watch=1", "watch=true", "watch=True"}) {
-    for (std::size_t at = query.find(flag); at != std::string_view::npos; at = query.find(flag, at + 1)) {
+    for (std::size_t at = query.find(flag); at != std::string_view::npos;
+         at = query.find(flag, at + 1)) {
       const bool starts = at == 0 || query[at - 1] == '&';
       const std::size_t end = at + flag.size();
       if (starts && (end == query.size() || query[end] == '&')) {
@@ -32,7 +34,9 @@ bool IsWatch(std::string_view query) {
 }
 
 server::HttpResponse Convert(k8s::Response response) {
-  server::HttpResponse out{.status = response.status, .headers = std::move(response.headers), .body = std::move(response.body)};
+  server::HttpResponse out{.status = response.status,
+                           .headers = std::move(response.headers),
+                           .body = std::move(response.body)};
   bool typed = false;
   for (const auto& [name, value] : out.headers) {
     typed = typed || name == "content-type";
@@ -50,7 +54,8 @@ struct ApiFront::Watch {
   server::Responder responder;
 };
 
-ApiFront::ApiFront(sim::ApiServer& server, k8s::Timers& timers) : server_(server), timers_(timers) {}
+ApiFront::ApiFront(sim::ApiServer& server, k8s::Timers& timers)
+    : server_(server), timers_(timers) {}
 ApiFront::~ApiFront() = default;
 
 void ApiFront::Handle(server::HttpRequest request, server::Responder responder) {
@@ -77,7 +82,8 @@ void ApiFront::Handle(server::HttpRequest request, server::Responder responder) 
     return;
   }
   responder.Start(200, {{"content-type", "application/json"}});
-  watches_.push_back(std::make_unique<Watch>(Watch{.stream = std::move(stream), .responder = std::move(responder)}));
+  watches_.push_back(std::make_unique<Watch>(
+      Watch{.stream = std::move(stream), .responder = std::move(responder)}));
   Pump();
 }
 

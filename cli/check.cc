@@ -51,8 +51,8 @@ std::vector<api::Ptr<T>> All(const Inventory& inventory) {
 // The names of a few, and how many more there are.
 std::string Few(const std::vector<std::string>& names) {
   constexpr std::size_t kShown = 5;
-  std::vector<std::string> shown(names.begin(),
-                                 names.begin() + static_cast<std::ptrdiff_t>(std::min(kShown, names.size())));
+  std::vector<std::string> shown(
+      names.begin(), names.begin() + static_cast<std::ptrdiff_t>(std::min(kShown, names.size())));
   std::string out = Join(shown, ", ");
   if (names.size() > kShown) {
     out += " and " + std::to_string(names.size() - kShown) + " more";
@@ -70,8 +70,9 @@ void CheckVersion(Cluster& cluster, Findings& findings) {
   const std::string minor = version->value("minor", "0");
   const int number = std::atoi(minor.c_str());  // "37+" reads as 37
   if (version->value("major", "1") == "1" && number < 36) {
-    findings.Wrong("API server " + text +
-                   ": mutating admission policies are on from 1.36, so queue-named jobs would start unheld");
+    findings.Wrong(
+        "API server " + text +
+        ": mutating admission policies are on from 1.36, so queue-named jobs would start unheld");
   } else {
     findings.Ok("API server " + text);
   }
@@ -124,7 +125,8 @@ void CheckPolicies(Cluster& cluster, Findings& findings) {
   }
   for (const char* resource : {"jobs", "pods"}) {
     if (covered.contains(resource)) {
-      findings.Ok(std::string("a bound admission policy holds queue-named ") + resource + " on create");
+      findings.Ok(std::string("a bound admission policy holds queue-named ") + resource +
+                  " on create");
     } else {
       findings.Wrong(std::string("no bound admission policy holds queue-named ") + resource +
                      " on create: they start before Muster sees them; apply the chart's policies");
@@ -155,8 +157,8 @@ void CheckLease(Cluster& cluster, Findings& findings) {
                       *renewed + std::chrono::seconds(seconds) > std::chrono::system_clock::now());
   }
   if (holders.size() > 1) {
-    findings.Wrong("two controllers hold a lease of this API, and both would write: " + Join(holders, "; ") +
-                   "; stop one of them");
+    findings.Wrong("two controllers hold a lease of this API, and both would write: " +
+                   Join(holders, "; ") + "; stop one of them");
   } else if (!fresh) {
     findings.Risk("no controller leads: nothing is admitted until one runs");
   } else {
@@ -203,7 +205,8 @@ void CheckPermissions(Cluster& cluster, Findings& findings) {
   if (refused.empty()) {
     findings.Ok("this user may do what the controller does");
   } else {
-    findings.Risk("this user may not " + Join(refused, ", ") + "; the controller's own account must");
+    findings.Risk("this user may not " + Join(refused, ", ") +
+                  "; the controller's own account must");
   }
 }
 
@@ -213,7 +216,8 @@ void CheckQueues(const Inventory& inventory, const scheduler::State& state, Find
     queues.insert(queue->meta.name);
     const api::Condition active = state.ClusterQueueStatus(queue->meta.name).active;
     if (!active.is_true() && queue->stop_policy == api::StopPolicy::kNone) {
-      findings.Wrong("ClusterQueue " + queue->meta.name + ": " + active.reason + ": " + active.message);
+      findings.Wrong("ClusterQueue " + queue->meta.name + ": " + active.reason + ": " +
+                     active.message);
     }
   }
   for (const auto& queue : All<api::LocalQueue>(inventory)) {
@@ -246,8 +250,9 @@ void CheckFlavors(const Inventory& inventory, Findings& findings) {
     const std::string* mode = flavor->meta.Annotation("muster.dev/capacity");
     const std::int64_t nodes = trial.CountNodes(flavor->node_labels);
     if (mode != nullptr && *mode != "Fixed" && *mode != "Elastic" && *mode != "Auto") {
-      findings.Wrong("ResourceFlavor " + flavor->meta.name + ": annotation muster.dev/capacity is \"" +
-                     *mode + "\"; it must be Fixed, Elastic or Auto");
+      findings.Wrong("ResourceFlavor " + flavor->meta.name +
+                     ": annotation muster.dev/capacity is \"" + *mode +
+                     "\"; it must be Fixed, Elastic or Auto");
     } else if (nodes == 0 && mode != nullptr && *mode == "Fixed") {
       findings.Wrong("ResourceFlavor " + flavor->meta.name +
                      " is Fixed and no node has its labels: nothing can start on it");
@@ -258,7 +263,8 @@ void CheckFlavors(const Inventory& inventory, Findings& findings) {
   }
   for (const auto& offer : capacity.DoubleOfferedNodes()) {
     findings.Wrong("node " + offer.node +
-                   " offers the same hardware through a device plugin and a DRA driver: one device could be handed out "
+                   " offers the same hardware through a device plugin and a DRA driver: one device "
+                   "could be handed out "
                    "twice; its plugin count is not used");
   }
 }
@@ -272,14 +278,16 @@ void CheckJobs(const Inventory& inventory, Findings& findings) {
   }
   std::vector<std::string> unheld;
   for (const auto& job : All<api::Job>(inventory)) {
-    const bool over = api::ConditionTrue(job->conditions, "Complete") || api::ConditionTrue(job->conditions, "Failed");
+    const bool over = api::ConditionTrue(job->conditions, "Complete") ||
+                      api::ConditionTrue(job->conditions, "Failed");
     if (job->meta.Label("kueue.x-k8s.io/queue-name") != nullptr && !job->suspend && !over &&
         !owners.contains(job->meta.uid) && job->meta.controller() == nullptr) {
       unheld.push_back(job->meta.key().ToString());
     }
   }
   if (!unheld.empty()) {
-    findings.Risk("jobs that name a queue run without a Workload, so outside of all quota: " + Few(unheld));
+    findings.Risk("jobs that name a queue run without a Workload, so outside of all quota: " +
+                  Few(unheld));
   }
 }
 

@@ -39,7 +39,8 @@ Result<api::Json> Cluster::Send(k8s::Request request) {
     loop_.RunFor(std::chrono::milliseconds(100));
   }
   if (!reply) {
-    return std::unexpected(Error::Retry(source_ + ": no answer within " + FormatDuration(kPatience)));
+    return std::unexpected(
+        Error::Retry(source_ + ": no answer within " + FormatDuration(kPatience)));
   }
   if (!*reply) {
     return std::unexpected(Error(reply->error()));
@@ -47,7 +48,9 @@ Result<api::Json> Cluster::Send(k8s::Request request) {
   return std::move(**reply);
 }
 
-Result<api::Json> Cluster::Get(std::string target) { return Send(k8s::Get(std::move(target))); }
+Result<api::Json> Cluster::Get(std::string target) {
+  return Send(k8s::Get(std::move(target)));
+}
 
 Result<std::vector<api::Json>> Cluster::List(const std::string& path) {
   std::vector<api::Json> out;
@@ -104,7 +107,8 @@ std::optional<api::Json> ReadConfiguration(Cluster& cluster) {
   for (const api::Json& map : *maps) {
     const api::Json data = map.value("data", api::Json::object());
     for (const auto& [name, text] : data.items()) {
-      if (!text.is_string() || !text.get_ref<const std::string&>().contains("config.kueue.x-k8s.io/")) {
+      if (!text.is_string() ||
+          !text.get_ref<const std::string&>().contains("config.kueue.x-k8s.io/")) {
         continue;
       }
       auto documents = api::ParseYaml(text.get_ref<const std::string&>(), name);

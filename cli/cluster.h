@@ -21,7 +21,8 @@ class Cluster {
   // Errors   kInvalid: the configuration cannot be read, with file and field.
   [[nodiscard]] static Result<std::unique_ptr<Cluster>> Connect(const std::string& kubeconfig);
 
-  // Errors   kRetry: no answer. An HTTP error is an Error too: kNotFound, kDenied, ... with the server's message.
+  // Errors   kRetry: no answer. An HTTP error is an Error too: kNotFound, kDenied, ... with the
+  // server's message.
   [[nodiscard]] Result<api::Json> Send(k8s::Request request);
   [[nodiscard]] Result<api::Json> Get(std::string target);
   // All objects of a collection, page by page. A kind that is not served gives kNotFound.
@@ -48,7 +49,8 @@ struct Inventory {
 };
 [[nodiscard]] Result<Inventory> ReadAll(Cluster& cluster);
 
-// The Configuration that the installed controller runs with (its ConfigMap), as far as it can be found and read; decisions depend on it.
+// The Configuration that the installed controller runs with (its ConfigMap), as far as it can be
+// found and read; decisions depend on it.
 [[nodiscard]] std::optional<api::Json> ReadConfiguration(Cluster& cluster);
 
 // The exit code for an error of Connect, Send or List.

@@ -4,13 +4,15 @@
 #include <string>
 #include <vector>
 
-// The `muster` command, one function per subcommand. What they print and return is relied on by others (design.md 5).
+// The `muster` command, one function per subcommand. What they print and return is relied on by
+// others (design.md 5).
 namespace muster::cli {
 
 // Exit codes.
 inline constexpr int kDone = 0;
-inline constexpr int kNo = 1;           // the answer is no
-inline constexpr int kUsage = 2;        // usage or unreadable input, with file, line and field on standard error
+inline constexpr int kNo = 1;  // the answer is no
+inline constexpr int kUsage =
+    2;  // usage or unreadable input, with file, line and field on standard error
 inline constexpr int kUnreachable = 3;  // the API server cannot be reached
 
 struct SimulateArgs {

@@ -11,7 +11,8 @@
 
 namespace muster::cli {
 
-Result<scheduler::Options> LoadOptions(const std::string& path, const std::optional<api::Json>& fallback) {
+Result<scheduler::Options> LoadOptions(const std::string& path,
+                                       const std::optional<api::Json>& fallback) {
   std::optional<api::Json> document = fallback;
   if (!path.empty()) {
     std::ifstream in(path, std::ios::binary);
@@ -38,7 +39,8 @@ Result<scheduler::Options> LoadOptions(const std::string& path, const std::optio
     return std::unexpected(loaded.error().At(path.empty() ? "Configuration" : path));
   }
   if (!loaded->not_implemented.empty()) {
-    log::Warning("keys of the configuration have no effect yet", {{"keys", Join(loaded->not_implemented, ", ")}});
+    log::Warning("keys of the configuration have no effect yet",
+                 {{"keys", Join(loaded->not_implemented, ", ")}});
   }
   return std::move(loaded->options);
 }

@@ -47,7 +47,8 @@ std::string RequestsText(const api::Workload& workload, std::int64_t& pods) {
       each += (each.empty() ? "" : ", ") + api::FormatAmount(resource, amount) + " " + resource;
     }
     if (const std::size_t claims = pod_set.pod_template.spec.claims.size(); claims > 0) {
-      each += (each.empty() ? "" : ", ") + std::to_string(claims) + (claims == 1 ? " claim" : " claims");
+      each += (each.empty() ? "" : ", ") + std::to_string(claims) +
+              (claims == 1 ? " claim" : " claims");
     }
     if (!each.empty()) {
       out += " of " + each;
@@ -57,7 +58,8 @@ std::string RequestsText(const api::Workload& workload, std::int64_t& pods) {
 }
 
 server::QueueRow MakeQueue(sim::LiveWorld& world, const api::ClusterQueue& queue) {
-  const scheduler::QueueStatus status = world.controller().state().ClusterQueueStatus(queue.meta.name);
+  const scheduler::QueueStatus status =
+      world.controller().state().ClusterQueueStatus(queue.meta.name);
   server::QueueRow row{.name = queue.meta.name,
                        .cohort = queue.cohort,
                        .strict_fifo = queue.strict_fifo,
@@ -139,13 +141,16 @@ void AddNodes(sim::LiveWorld& world, server::DashboardData& data) {
     }
     data.nodes.push_back(std::move(row));
   }
-  std::stable_sort(data.nodes.begin(), data.nodes.end(), [](const auto& a, const auto& b) { return a.group < b.group; });
+  std::stable_sort(data.nodes.begin(), data.nodes.end(), [](const auto& a, const auto& b) {
+    return a.group < b.group;
+  });
 }
 
 }  // namespace
 
 server::DashboardData MakeDashboardData(sim::LiveWorld& world, TimePoint now) {
-  server::DashboardData data{.title = "demo", .version = kVersion, .now = now, .leader = world.controller().leading()};
+  server::DashboardData data{
+      .title = "demo", .version = kVersion, .now = now, .leader = world.controller().leading()};
   for (const auto& queue : All<api::ClusterQueue>(world, "kueue.x-k8s.io/clusterqueues")) {
     data.queues.push_back(MakeQueue(world, *queue));
   }

@@ -1,5 +1,3 @@
-#include <unistd.h>
-
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -7,9 +5,9 @@
 #include <fstream>
 #include <memory>
 #include <string>
-#include <utility>
-
 #include <sys/ioctl.h>
+#include <unistd.h>
+#include <utility>
 
 #include "base/log.h"
 #include "cli/api_front.h"
@@ -45,7 +43,8 @@ Result<sim::Scenario> DemoScenario(const DemoArgs& args) {
   return scenario;
 }
 
-// Runs everything in virtual time and tells what happened. The answer is no if a gang that could have run did not.
+// Runs everything in virtual time and tells what happened. The answer is no if a gang that could
+// have run did not.
 int RunOnce(sim::Scenario scenario, scheduler::Options options) {
   sim::World world(std::move(scenario), sim::WorldOptions{.controller = std::move(options)});
   if (Status status = world.Run(std::chrono::hours(2)); !status) {
@@ -61,19 +60,21 @@ int RunOnce(sim::Scenario scenario, scheduler::Options options) {
     started += event.event == "Started" ? 1 : 0;
     finished += event.event == "Finished" ? 1 : 0;
   }
-  (void)std::printf("\n%d gangs were admitted, %d started whole, %d finished, in %s of virtual time\n",
-                    admitted,
-                    started,
-                    finished,
-                    FormatDuration(world.now()).c_str());
+  (void)std::printf(
+      "\n%d gangs were admitted, %d started whole, %d finished, in %s of virtual time\n",
+      admitted,
+      started,
+      finished,
+      FormatDuration(world.now()).c_str());
   return admitted > 0 && started == admitted ? kDone : kNo;
 }
 
 // A kubeconfig that only this user can read, for the demo's own server.
 Result<std::string> WriteKubeconfig(std::uint16_t port) {
   std::error_code error;
-  const std::string path =
-      (std::filesystem::temp_directory_path(error) / ("muster-demo-" + std::to_string(port) + ".kubeconfig")).string();
+  const std::string path = (std::filesystem::temp_directory_path(error) /
+                            ("muster-demo-" + std::to_string(port) + ".kubeconfig"))
+                               .string();
   std::ofstream out(path, std::ios::trunc);
   out << "apiVersion: v1\n"
          "kind: Config\n"
@@ -87,7 +88,8 @@ Result<std::string> WriteKubeconfig(std::uint16_t port) {
   if (!out) {
     return std::unexpected(Error::Invalid(path + ": cannot be written"));
   }
-  std::filesystem::permissions(path, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write, error);
+  std::filesystem::permissions(
+      path, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write, error);
   return path;
 }
 
@@ -108,9 +110,10 @@ class LiveDemo {
   LiveDemo(sim::Scenario scenario, scheduler::Options options)
       : world_(std::move(scenario), std::move(options), loop_),
         api_(world_.server(), loop_),
-        http_(k8s::AsioContext(loop_), [this](server::HttpRequest request, server::Responder responder) {
-          Handle(std::move(request), std::move(responder));
-        }) {
+        http_(k8s::AsioContext(loop_),
+              [this](server::HttpRequest request, server::Responder responder) {
+                Handle(std::move(request), std::move(responder));
+              }) {
     world_.SetOnChange([this] { api_.Pump(); });
   }
 
@@ -125,7 +128,8 @@ class LiveDemo {
       Complain(kubeconfig.error().message);
       return kUsage;
     }
-    header_ = "dashboard   http://127.0.0.1:" + std::to_string(*bound) + "/\nkubectl     export KUBECONFIG=" + *kubeconfig + "\n";
+    header_ = "dashboard   http://127.0.0.1:" + std::to_string(*bound) +
+              "/\nkubectl     export KUBECONFIG=" + *kubeconfig + "\n";
     terminal_ = isatty(STDOUT_FILENO) != 0;
     if (!terminal_) {
       std::fputs(header_.c_str(), stdout);
@@ -145,7 +149,8 @@ class LiveDemo {
 
  private:
   void Handle(server::HttpRequest request, server::Responder responder) {
-    if (server::ServeDashboard(request, responder, [this] { return MakeDashboardData(world_, loop_.Now()); })) {
+    if (server::ServeDashboard(
+            request, responder, [this] { return MakeDashboardData(world_, loop_.Now()); })) {
       return;
     }
     api_.Handle(std::move(request), std::move(responder));
@@ -155,7 +160,8 @@ class LiveDemo {
     if (terminal_) {
       const Size size = TerminalSize();
       // Home, the screen, and whatever an older, longer screen left below.
-      const std::string text = "\x1b[H" + header_ + "\x1b[K" + LiveTable(world_, size.width, size.height - 3, true) + "\x1b[J";
+      const std::string text = "\x1b[H" + header_ + "\x1b[K" +
+                               LiveTable(world_, size.width, size.height - 3, true) + "\x1b[J";
       if (frames_ == 0) {
         std::fputs("\x1b[2J", stdout);
       }

@@ -28,13 +28,15 @@ Json Node(const std::string& name, const std::string& gpu, int plugin_gpus) {
   if (plugin_gpus > 0) {
     allocatable["nvidia.com/gpu"] = std::to_string(plugin_gpus);
   }
-  return Json{{"apiVersion", "v1"},
-              {"kind", "Node"},
-              {"metadata", {{"name", name}, {"labels", {{"gpu", gpu}, {"kubernetes.io/hostname", name}}}}},
-              {"status",
-               {{"allocatable", allocatable},
-                {"capacity", allocatable},
-                {"conditions", Json::array({{{"type", "Ready"}, {"status", "True"}, {"reason", "KubeletReady"}}})}}}};
+  return Json{
+      {"apiVersion", "v1"},
+      {"kind", "Node"},
+      {"metadata", {{"name", name}, {"labels", {{"gpu", gpu}, {"kubernetes.io/hostname", name}}}}},
+      {"status",
+       {{"allocatable", allocatable},
+        {"capacity", allocatable},
+        {"conditions",
+         Json::array({{{"type", "Ready"}, {"status", "True"}, {"reason", "KubeletReady"}}})}}}};
 }
 
 Json Slice(const std::string& node, int devices) {
@@ -42,7 +44,8 @@ Json Slice(const std::string& node, int devices) {
   for (int i = 0; i < devices; ++i) {
     // One device in four is too small for the jobs of the demo, so that the selectors matter.
     list.push_back({{"name", "gpu-" + std::to_string(i)},
-                    {"attributes", {{"model", {{"string", i == 0 ? "L40" : "H200"}}}, {"index", {{"int", i}}}}},
+                    {"attributes",
+                     {{"model", {{"string", i == 0 ? "L40" : "H200"}}}, {"index", {{"int", i}}}}},
                     {"capacity", {{"memory", {{"value", i == 0 ? "48Gi" : "141Gi"}}}}}});
   }
   return Json{{"apiVersion", "resource.k8s.io/v1"},
@@ -92,7 +95,8 @@ void AddDemoJobs(sim::Scenario& scenario, int jobs, std::uint64_t seed) {
                    {"resources", {{"requests", {{"cpu", "4"}}}}}};
     Json spec{{"restartPolicy", "Never"}};
     if (shape.claims) {
-      spec["resourceClaims"] = Json::array({{{"name", "gpu"}, {"resourceClaimTemplateName", "big-gpu"}}});
+      spec["resourceClaims"] =
+          Json::array({{{"name", "gpu"}, {"resourceClaimTemplateName", "big-gpu"}}});
       container["resources"] = {{"claims", Json::array({{{"name", "gpu"}}})}};
     } else {
       container["resources"]["requests"]["nvidia.com/gpu"] = std::to_string(shape.gpus);
@@ -112,10 +116,13 @@ void AddDemoJobs(sim::Scenario& scenario, int jobs, std::uint64_t seed) {
               {{"parallelism", shape.workers},
                {"completions", shape.workers},
                {"template",
-                {{"metadata", {{"annotations", {{"sim.muster.dev/run", run}}}}}, {"spec", spec}}}}}});
+                {{"metadata", {{"annotations", {{"sim.muster.dev/run", run}}}}},
+                 {"spec", spec}}}}}});
     at += std::chrono::seconds(2 + prng.Below(5));
   }
-  std::stable_sort(scenario.actions.begin(), scenario.actions.end(), [](const auto& a, const auto& b) { return a.at < b.at; });
+  std::stable_sort(scenario.actions.begin(),
+                   scenario.actions.end(),
+                   [](const auto& a, const auto& b) { return a.at < b.at; });
 }
 
 }  // namespace muster::cli

@@ -16,8 +16,9 @@
 #include "scheduler/cycle/snapshot.h"
 #include "scheduler/state.h"
 
-// Why a job waits, what would make it fit, or where it runs. The answer is not read off the condition alone: the same decision that the controller
-// makes is made here again on what the API server holds now, without writing anything.
+// Why a job waits, what would make it fit, or where it runs. The answer is not read off the
+// condition alone: the same decision that the controller makes is made here again on what the API
+// server holds now, without writing anything.
 namespace muster::cli {
 namespace {
 
@@ -29,7 +30,8 @@ struct Target {
 Result<Target> ParseTarget(const std::string& text) {
   const std::size_t slash = text.find('/');
   if (slash == std::string::npos || slash == 0 || slash + 1 == text.size()) {
-    return std::unexpected(Error::Invalid("expected KIND/NAME, such as job/train, got \"" + text + "\""));
+    return std::unexpected(
+        Error::Invalid("expected KIND/NAME, such as job/train, got \"" + text + "\""));
   }
   std::string kind = ToLower(text.substr(0, slash));
   // As kubectl takes them: with group, plural, short.
@@ -46,8 +48,8 @@ Result<Target> ParseTarget(const std::string& text) {
                                                          {"kwl", "workload"}};
   const auto it = kNames.find(kind);
   if (it == kNames.end()) {
-    return std::unexpected(
-        Error::Invalid("cannot explain kind \"" + kind + "\"; job, pod, podgroup and workload can be explained"));
+    return std::unexpected(Error::Invalid("cannot explain kind \"" + kind +
+                                          "\"; job, pod, podgroup and workload can be explained"));
   }
   return Target{.kind = it->second, .name = text.substr(slash + 1)};
 }
@@ -120,7 +122,8 @@ Subject Resolve(const Inventory& inventory, const Target& target, const std::str
       uids.insert(owner.uid);
     }
     if (!pod->spec.scheduling_group.empty()) {
-      if (const auto pod_group = FindObject<api::PodGroup>(inventory, ns, pod->spec.scheduling_group)) {
+      if (const auto pod_group =
+              FindObject<api::PodGroup>(inventory, ns, pod->spec.scheduling_group)) {
         uids.insert(pod_group->meta.uid);
       }
     }
@@ -150,17 +153,19 @@ Subject Resolve(const Inventory& inventory, const Target& target, const std::str
 }
 
 // Pods by node of a Workload's owners.
-std::map<std::string, std::int64_t> PodsByNode(const Inventory& inventory, const api::Workload& workload) {
+std::map<std::string, std::int64_t> PodsByNode(const Inventory& inventory,
+                                               const api::Workload& workload) {
   std::set<std::string> owners;
   for (const api::OwnerReference& owner : workload.meta.owner_references) {
     owners.insert(owner.uid);
   }
   std::map<std::string, std::int64_t> out;
   for (const auto& pod : All<api::Pod>(inventory)) {
-    const bool ours = owners.contains(pod->meta.uid) ||
-                      std::any_of(pod->meta.owner_references.begin(),
-                                  pod->meta.owner_references.end(),
-                                  [&](const api::OwnerReference& o) { return owners.contains(o.uid); });
+    const bool ours =
+        owners.contains(pod->meta.uid) ||
+        std::any_of(pod->meta.owner_references.begin(),
+                    pod->meta.owner_references.end(),
+                    [&](const api::OwnerReference& o) { return owners.contains(o.uid); });
     if (ours && !pod->terminated()) {
       ++out[pod->spec.node_name];
     }
@@ -168,7 +173,9 @@ std::map<std::string, std::int64_t> PodsByNode(const Inventory& inventory, const
   return out;
 }
 
-api::Json Answer(const Inventory& inventory, const Subject& subject, const scheduler::Options& options) {
+api::Json Answer(const Inventory& inventory,
+                 const Subject& subject,
+                 const scheduler::Options& options) {
   using api::Json;
   Json out{{"queueName", subject.queue_name}};
   if (subject.workload == nullptr) {
@@ -176,7 +183,8 @@ api::Json Answer(const Inventory& inventory, const Subject& subject, const sched
     out["reason"] = "NoWorkload";
     out["message"] = subject.queue_name.empty()
                          ? "it has no label kueue.x-k8s.io/queue-name, so Muster leaves it alone"
-                         : "no Workload exists for it yet: is the controller running, and is its namespace managed?";
+                         : "no Workload exists for it yet: is the controller running, and is its "
+                           "namespace managed?";
     return out;
   }
   const api::Workload& workload = *subject.workload;
@@ -191,8 +199,8 @@ api::Json Answer(const Inventory& inventory, const Subject& subject, const sched
   if (workload.quota_reserved() && workload.admission) {
     out["state"] = workload.admitted() ? "admitted" : "quotaReserved";
     out["clusterQueue"] = workload.admission->cluster_queue;
-    const api::Condition* condition =
-        workload.FindCondition(workload.evicted() ? "Evicted" : (workload.admitted() ? "Admitted" : "QuotaReserved"));
+    const api::Condition* condition = workload.FindCondition(
+        workload.evicted() ? "Evicted" : (workload.admitted() ? "Admitted" : "QuotaReserved"));
     out["reason"] = condition->reason;
     out["message"] = condition->message;
     out["nodes"] = Json::object();
@@ -202,15 +210,15 @@ api::Json Answer(const Inventory& inventory, const Subject& subject, const sched
     return out;
   }
 
-  // It waits: decide once more on what is known now. The clock enters here, as in the controller's driver.
+  // It waits: decide once more on what is known now. The clock enters here, as in the controller's
+  // driver.
   const TimePoint now = std::chrono::system_clock::now();
   scheduler::State state(options);
   for (const api::Object& object : inventory.objects) {
     state.Upsert(object, now);
   }
   state.SetSynced();
-  scheduler::Plan plan =
-      scheduler::Decide(*state.TakeSnapshot(now), now, scheduler::Budget{});
+  scheduler::Plan plan = scheduler::Decide(*state.TakeSnapshot(now), now, scheduler::Budget{});
   const bool would_be_admitted =
       std::any_of(plan.admissions.begin(), plan.admissions.end(), [&](const auto& admission) {
         return admission.workload.key == workload.meta.key();
@@ -219,11 +227,14 @@ api::Json Answer(const Inventory& inventory, const Subject& subject, const sched
   const auto waiting_before = state.PendingOf(workload.meta.key());
   (void)state.Apply(std::move(plan), now);
   const auto waiting = state.PendingOf(workload.meta.key());
-  out["clusterQueue"] = waiting_before ? waiting_before->cluster_queue
-                                       : state.ClusterQueueOf({.ns = workload.meta.ns, .name = workload.queue_name});
+  out["clusterQueue"] =
+      waiting_before ? waiting_before->cluster_queue
+                     : state.ClusterQueueOf({.ns = workload.meta.ns, .name = workload.queue_name});
   if (would_be_admitted) {
     out["reason"] = "PendingEvaluation";
-    out["message"] = "it fits now and is about to be admitted; if it is not, the controller is not running or another replica leads";
+    out["message"] =
+        "it fits now and is about to be admitted; if it is not, the controller is not running or "
+        "another replica leads";
     return out;
   }
   if (waiting && !waiting->verdict.message.empty()) {
@@ -304,7 +315,8 @@ int Explain(const ExplainArgs& args) {
   api::Json answer = Answer(*inventory, subject, *options);
   answer["object"] = target->kind + "/" + target->name;
   const std::string text =
-      args.output == "json" ? answer.dump(2, ' ', false, api::Json::error_handler_t::replace) + "\n" : TextOf(answer);
+      args.output == "json" ? answer.dump(2, ' ', false, api::Json::error_handler_t::replace) + "\n"
+                            : TextOf(answer);
   (void)std::fwrite(text.data(), 1, text.size(), stdout);
   return kDone;
 }

@@ -12,7 +12,9 @@ struct PendingCounts {
   std::int64_t parked = 0;
 };
 
-const scheduler::FlavorUsage* Find(const std::vector<scheduler::FlavorUsage>& usage, const std::string& flavor, const std::string& resource) {
+const scheduler::FlavorUsage* Find(const std::vector<scheduler::FlavorUsage>& usage,
+                                   const std::string& flavor,
+                                   const std::string& resource) {
   for (const scheduler::FlavorUsage& entry : usage) {
     if (entry.flavor == flavor && entry.resource == resource) {
       return &entry;
@@ -39,16 +41,17 @@ void Gauges::Refresh(const scheduler::ControllerDriver& driver) {
     const std::string& name = queue->meta.name;
     seen.insert(name);
     const scheduler::QueueStatus status = state.ClusterQueueStatus(name);
-    scheduler::ClusterQueueGauges gauges{.cohort = queue->cohort,
-                                         .state = queue->meta.deleting()      ? scheduler::QueueState::kTerminating
-                                                  : status.active.is_true() ? scheduler::QueueState::kActive
-                                                                            : scheduler::QueueState::kPending,
-                                         .pending_active = pending_cluster[name].active,
-                                         .pending_inadmissible = pending_cluster[name].parked,
-                                         .reserving = status.reserving,
-                                         .admitted = status.admitted,
-                                         .weighted_share = status.weighted_share,
-                                         .resources = {}};
+    scheduler::ClusterQueueGauges gauges{
+        .cohort = queue->cohort,
+        .state = queue->meta.deleting()    ? scheduler::QueueState::kTerminating
+                 : status.active.is_true() ? scheduler::QueueState::kActive
+                                           : scheduler::QueueState::kPending,
+        .pending_active = pending_cluster[name].active,
+        .pending_inadmissible = pending_cluster[name].parked,
+        .reserving = status.reserving,
+        .admitted = status.admitted,
+        .weighted_share = status.weighted_share,
+        .resources = {}};
     for (const api::ResourceGroup& group : queue->resource_groups) {
       for (const api::FlavorQuotas& flavor : group.flavors) {
         for (const api::ResourceQuota& quota : flavor.resources) {
@@ -84,7 +87,8 @@ void Gauges::Refresh(const scheduler::ControllerDriver& driver) {
     const scheduler::QueueStatus status = state.LocalQueueStatus(key);
     metrics_.SetLocalQueue(key.ns,
                            key.name,
-                           {.active = status.active.is_true() ? scheduler::ActiveState::kTrue : scheduler::ActiveState::kFalse,
+                           {.active = status.active.is_true() ? scheduler::ActiveState::kTrue
+                                                              : scheduler::ActiveState::kFalse,
                             .pending_active = pending_local[key].active,
                             .pending_inadmissible = pending_local[key].parked,
                             .reserving = status.reserving,

@@ -9,8 +9,8 @@
 
 namespace muster::cli {
 
-// Brings the gauges of all queues up to date from the controller's views; series of queues that are gone are removed. Called before each scrape, so
-// that a steady state costs nothing in between.
+// Brings the gauges of all queues up to date from the controller's views; series of queues that are
+// gone are removed. Called before each scrape, so that a steady state costs nothing in between.
 class Gauges {
  public:
   explicit Gauges(server::Metrics& metrics) : metrics_(metrics) {}

@@ -33,7 +33,8 @@ std::vector<api::Ptr<api::ClusterQueue>> QueuesOf(sim::LiveWorld& world) {
 std::vector<QuotaLine> QuotaLines(sim::LiveWorld& world) {
   std::vector<QuotaLine> out;
   for (const auto& queue : QueuesOf(world)) {
-    const scheduler::QueueStatus status = world.controller().state().ClusterQueueStatus(queue->meta.name);
+    const scheduler::QueueStatus status =
+        world.controller().state().ClusterQueueStatus(queue->meta.name);
     for (const api::ResourceGroup& group : queue->resource_groups) {
       for (const api::FlavorQuotas& flavor : group.flavors) {
         for (const api::ResourceQuota& quota : flavor.resources) {
@@ -69,7 +70,8 @@ std::string Bar(const QuotaLine& line) {
 
 class Screen {
  public:
-  Screen(std::size_t width, std::size_t height, bool colors) : width_(width), height_(height), colors_(colors) {}
+  Screen(std::size_t width, std::size_t height, bool colors)
+      : width_(width), height_(height), colors_(colors) {}
 
   void Line(std::string text) {
     if (lines_ + 1 >= height_) {
@@ -147,9 +149,12 @@ std::string LiveTable(sim::LiveWorld& world, std::size_t width, std::size_t heig
 
   screen.Title("QUOTA (# own, + borrowed)");
   for (const QuotaLine& line : QuotaLines(world)) {
-    screen.Line(Padded(line.queue, 10) + Padded(line.flavor, 7) + Padded(line.resource, 16) + Bar(line) + "  " +
-                api::FormatAmount(line.resource, line.used) + " of " + api::FormatAmount(line.resource, line.nominal) +
-                (line.borrowed.zero() ? "" : ", " + api::FormatAmount(line.resource, line.borrowed) + " borrowed"));
+    screen.Line(Padded(line.queue, 10) + Padded(line.flavor, 7) + Padded(line.resource, 16) +
+                Bar(line) + "  " + api::FormatAmount(line.resource, line.used) + " of " +
+                api::FormatAmount(line.resource, line.nominal) +
+                (line.borrowed.zero()
+                     ? ""
+                     : ", " + api::FormatAmount(line.resource, line.borrowed) + " borrowed"));
   }
 
   const std::vector<scheduler::PendingView> pending = controller.state().Pending();
@@ -162,7 +167,8 @@ std::string LiveTable(sim::LiveWorld& world, std::size_t width, std::size_t heig
     for (const auto& [node, count] : PodsByNode(running[i])) {
       nodes += (nodes.empty() ? "" : " ") + node + "x" + std::to_string(count);
     }
-    screen.Line(Padded(Name(running[i].owner, running[i].workload), 30) + Padded(running[i].cluster_queue, 10) + nodes);
+    screen.Line(Padded(Name(running[i].owner, running[i].workload), 30) +
+                Padded(running[i].cluster_queue, 10) + nodes);
   }
   if (running.size() > rows) {
     screen.Line("and " + std::to_string(running.size() - rows) + " more");
@@ -171,7 +177,8 @@ std::string LiveTable(sim::LiveWorld& world, std::size_t width, std::size_t heig
   screen.Title("WAITING " + std::to_string(pending.size()));
   rows = screen.room();
   for (std::size_t i = 0; i < pending.size() && i < rows; ++i) {
-    screen.Line(Padded(pending[i].workload.ToString(), 36) + Padded(pending[i].cluster_queue + " #" + std::to_string(pending[i].position), 13) +
+    screen.Line(Padded(pending[i].workload.ToString(), 36) +
+                Padded(pending[i].cluster_queue + " #" + std::to_string(pending[i].position), 13) +
                 Shortened(pending[i].verdict.message));
   }
   if (pending.size() > rows) {
@@ -195,10 +202,12 @@ std::string LiveLine(sim::LiveWorld& world) {
     }
   }
   const std::vector<scheduler::PendingView> pending = world.controller().state().Pending();
-  std::string out = FormatDuration(elapsed) + ": " + std::to_string(running.size()) + " gangs run with " + std::to_string(pods) + " pods, " +
+  std::string out = FormatDuration(elapsed) + ": " + std::to_string(running.size()) +
+                    " gangs run with " + std::to_string(pods) + " pods, " +
                     std::to_string(pending.size()) + " wait; " + Join(quota, ", ");
   if (!pending.empty()) {
-    out += "; first in line: " + pending.front().workload.ToString() + ": " + Shortened(pending.front().verdict.message);
+    out += "; first in line: " + pending.front().workload.ToString() + ": " +
+           Shortened(pending.front().verdict.message);
   }
   return out;
 }

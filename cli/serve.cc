@@ -1,10 +1,9 @@
-#include <unistd.h>
-
 #include <csignal>
 #include <cstdlib>
 #include <memory>
 #include <optional>
 #include <string>
+#include <unistd.h>
 #include <utility>
 
 #include "base/log.h"
@@ -24,7 +23,8 @@
 namespace muster::cli {
 namespace {
 
-// Shorter than the five seconds that the contract gives, so that a server that does not answer cannot hold the end up.
+// Shorter than the five seconds that the contract gives, so that a server that does not answer
+// cannot hold the end up.
 constexpr Duration kStopLimit = std::chrono::seconds(4);
 
 // Who leads is told apart by host and process: two replicas may share a host.
@@ -43,7 +43,11 @@ class Service {
         source_(std::move(source)),
         metrics_({.leader_election = options_.leader_elect,
                   .cluster_queue_resources = options_.enable_cluster_queue_resource_metrics,
-                  .build = {.version = kVersion, .commit = {}, .date = {}, .compiler = __VERSION__, .platform = "linux/amd64"}}),
+                  .build = {.version = kVersion,
+                            .commit = {},
+                            .date = {},
+                            .compiler = __VERSION__,
+                            .platform = "linux/amd64"}}),
         gauges_(metrics_) {}
 
   int Run(k8s::ConnectionConfig config) {
@@ -58,7 +62,9 @@ class Service {
       return kUsage;
     }
     scheduler::Hooks hooks{.identity = Identity()};
-    hooks.post_from_any_thread = [this](std::move_only_function<void()> fn) { loop_.PostFromAnyThread(std::move(fn)); };
+    hooks.post_from_any_thread = [this](std::move_only_function<void()> fn) {
+      loop_.PostFromAnyThread(std::move(fn));
+    };
     hooks.on_metric = [this](const scheduler::MetricEffect& effect) {
       if (effect.type == scheduler::MetricEffect::Type::kCount) {
         metrics_.RecordCount(effect.name, effect.labels, effect.value);
@@ -76,9 +82,13 @@ class Service {
       code_ = kNo;
       loop_.Stop();
     };
-    driver_ = std::make_unique<scheduler::ControllerDriver>(*transport_, loop_, options_, std::move(hooks));
+    driver_ = std::make_unique<scheduler::ControllerDriver>(
+        *transport_, loop_, options_, std::move(hooks));
     loop_.OnSignals({SIGINT, SIGTERM}, [this](int signal) { Stop(signal); });
-    log::Info("starting", {{"version", kVersion}, {"configuration", source_}, {"leader_election", options_.leader_elect}});
+    log::Info("starting",
+              {{"version", kVersion},
+               {"configuration", source_},
+               {"leader_election", options_.leader_elect}});
     driver_->Start();
     loop_.Run();
     // The controller first: its transport is still there for what it cancels.
@@ -99,10 +109,11 @@ class Service {
     if (address->off) {
       return true;
     }
-    out = std::make_unique<server::HttpServer>(k8s::AsioContext(loop_),
-                                               [this](const server::HttpRequest& request, server::Responder responder) {
-                                                 Handle(request, std::move(responder));
-                                               });
+    out = std::make_unique<server::HttpServer>(
+        k8s::AsioContext(loop_),
+        [this](const server::HttpRequest& request, server::Responder responder) {
+          Handle(request, std::move(responder));
+        });
     const auto port = out->Listen(address->host, address->port);
     if (!port) {
       Complain("--" + std::string(flag) + ": " + port.error().message);
@@ -112,8 +123,9 @@ class Service {
   }
 
   void Handle(const server::HttpRequest& request, server::Responder responder) {
-    const server::Health health{.ready = driver_ != nullptr && driver_->synced() && !stopping_,
-                                .why_not_ready = stopping_ ? "ending" : "the caches are not complete yet"};
+    const server::Health health{
+        .ready = driver_ != nullptr && driver_->synced() && !stopping_,
+        .why_not_ready = stopping_ ? "ending" : "the caches are not complete yet"};
     const auto text = [this] {
       if (driver_ != nullptr && driver_->synced()) {
         gauges_.Refresh(*driver_);

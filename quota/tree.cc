@@ -20,14 +20,16 @@ std::optional<Row> Tree::FindRow(std::string_view flavor, std::string_view resou
 }
 
 Amount Tree::available(NodeIndex node, Row row) const {
-  // available(n) = own(n) + min(available(parent), cap(n)), unrolled from the leaf up so that depth costs no stack: the least of
-  // own(leaf) + ... + own(n) + cap(n) over all n, and of the same sum up to the root with what is left there.
+  // available(n) = own(n) + min(available(parent), cap(n)), unrolled from the leaf up so that depth
+  // costs no stack: the least of own(leaf) + ... + own(n) + cap(n) over all n, and of the same sum
+  // up to the root with what is left there.
   Amount own;
   Amount least = Amount::Unlimited();
   while (const std::optional<NodeIndex> up = parent(node)) {
     own += local_available(node, row);
     if (const auto& limit = limits(node, row).borrowing) {
-      // What the node may still take from outside = what it shares itself, less what it already took, plus its limit.
+      // What the node may still take from outside = what it shares itself, less what it already
+      // took, plus its limit.
       const Amount used_from_parent = (usage(node, row) - local(node, row)).AtLeastZero();
       const Amount shared = subtree(node, row) - local(node, row);
       least = std::min(least, own + (shared - used_from_parent + *limit));

@@ -5,13 +5,16 @@
 #include "k8sclient/requests.h"
 #include "scheduler/controller_impl.h"
 
-// Devices of a plan that kube-scheduler would not choose by itself: the claims of held pods are allocated before their gates
-// open, and kube-scheduler honours what is allocated.
+// Devices of a plan that kube-scheduler would not choose by itself: the claims of held pods are
+// allocated before their gates open, and kube-scheduler honours what is allocated.
 //
-// Order    Finalizer, then the allocation with its time stamp, then a look at all claims, then the gate. A cut in between leaves
-//          an allocation that the next controller finds and either uses or takes back with the eviction.
-// Left out Claims that several pods share, consumed capacity and admin access: those are left to kube-scheduler.
-// Source   Kubernetes pkg/registry/resource/resourceclaim, pkg/scheduler/framework/plugins/dynamicresources (PreBind).
+// Order    Finalizer, then the allocation with its time stamp, then a look at all claims, then the
+// gate. A cut in between leaves
+//          an allocation that the next controller finds and either uses or takes back with the
+//          eviction.
+// Left out Claims that several pods share, consumed capacity and admin access: those are left to
+// kube-scheduler. Source   Kubernetes pkg/registry/resource/resourceclaim,
+// pkg/scheduler/framework/plugins/dynamicresources (PreBind).
 namespace muster::scheduler {
 namespace {
 
@@ -21,10 +24,13 @@ using api::ObjectKey;
 using api::Ptr;
 
 constexpr std::string_view kDeleteProtection = "resource.kubernetes.io/delete-protection";
-constexpr std::string_view kAllocatedFor = "muster.dev/allocated-for";  // annotation: the Workload whose plan this is
+constexpr std::string_view kAllocatedFor =
+    "muster.dev/allocated-for";  // annotation: the Workload whose plan this is
 constexpr std::string_view kAllocateClaims = "muster.dev/allocate-claims";
 
-std::string DeviceKey(const std::string& driver, const std::string& pool, const std::string& device) {
+std::string DeviceKey(const std::string& driver,
+                      const std::string& pool,
+                      const std::string& device) {
   return driver + "/" + pool + "/" + device;
 }
 
@@ -78,7 +84,8 @@ bool Simple(const placement::DeviceChoice& choice) {
 
 }  // namespace
 
-void Controller::Impl::Changed(const Ptr<api::ResourceClaim>& old, const Ptr<api::ResourceClaim>& claim) {
+void Controller::Impl::Changed(const Ptr<api::ResourceClaim>& old,
+                               const Ptr<api::ResourceClaim>& claim) {
   const ObjectKey key = (claim ? claim : old)->meta.key();
   if (old) {
     for (const api::AllocatedDevice& device : old->devices) {
@@ -96,14 +103,16 @@ void Controller::Impl::Changed(const Ptr<api::ResourceClaim>& old, const Ptr<api
       claims_of_device[DeviceKey(device.driver, device.pool, device.device)].insert(key);
     }
   }
-  if (const api::OwnerReference* owner = claim->meta.controller(); owner != nullptr && owner->kind == "Pod") {
+  if (const api::OwnerReference* owner = claim->meta.controller();
+      owner != nullptr && owner->kind == "Pod") {
     if (const auto it = unit_of_pod.find({key.ns, owner->name}); it != unit_of_pod.end()) {
       dirty_units.insert(it->second);
     }
   }
 }
 
-void Controller::Impl::Changed(const Ptr<api::DeviceClass>& /*old*/, const Ptr<api::DeviceClass>& /*cls*/) {}
+void Controller::Impl::Changed(const Ptr<api::DeviceClass>& /*old*/,
+                               const Ptr<api::DeviceClass>& /*cls*/) {}
 
 bool Controller::Impl::AllocatesClaims(const AdmissionDecision& decision) const {
   if (!decision.placement || !decision.gang || !decision.pin_nodes) {
@@ -143,8 +152,9 @@ Controller::Impl::Claims Controller::Impl::AllocateClaims(const api::Workload& w
       }
       continue;
     }
-    const bool taken = known.used.contains(id) ||
-                       std::ranges::any_of(known.planned, [&](const auto& entry) { return entry.second == id; });
+    const bool taken =
+        known.used.contains(id) ||
+        std::ranges::any_of(known.planned, [&](const auto& entry) { return entry.second == id; });
     if (!taken && candidate.node == node && candidate.pod_class < decision->gang->classes.size() &&
         decision->gang->classes[candidate.pod_class].name == pod_set) {
       plan = &candidate;
@@ -164,7 +174,8 @@ Controller::Impl::Claims Controller::Impl::AllocateClaims(const api::Workload& w
     std::vector<const placement::DeviceChoice*> choices;
     bool simple = true;
     for (const placement::DeviceChoice& choice : plan->devices) {
-      if (choice.claim < decision->gang->claims.size() && decision->gang->claims[choice.claim].name == wanted.name &&
+      if (choice.claim < decision->gang->claims.size() &&
+          decision->gang->claims[choice.claim].name == wanted.name &&
           !decision->gang->claims[choice.claim].shared) {
         choices.push_back(&choice);
         simple = simple && Simple(choice);
@@ -193,7 +204,8 @@ Controller::Impl::Claims Controller::Impl::AllocateClaims(const api::Workload& w
         continue;  // somebody else's allocation: kube-scheduler honours it as it is
       }
       for (const api::AllocatedDevice& device : claim->devices) {
-        const auto holders = claims_of_device.find(DeviceKey(device.driver, device.pool, device.device));
+        const auto holders =
+            claims_of_device.find(DeviceKey(device.driver, device.pool, device.device));
         if (holders != claims_of_device.end() && holders->second.size() > 1) {
           return Claims::kLost;
         }
@@ -201,7 +213,8 @@ Controller::Impl::Claims Controller::Impl::AllocateClaims(const api::Workload& w
       continue;
     }
     for (const placement::DeviceChoice* choice : choices) {
-      const auto holders = claims_of_device.find(DeviceKey(choice->driver, choice->pool, choice->device));
+      const auto holders =
+          claims_of_device.find(DeviceKey(choice->driver, choice->pool, choice->device));
       if (holders != claims_of_device.end() && !holders->second.empty()) {
         return Claims::kLost;
       }
@@ -211,7 +224,8 @@ Controller::Impl::Claims Controller::Impl::AllocateClaims(const api::Workload& w
       continue;
     }
     const std::string path = api::Path(Kind::kResourceClaim, name.ns, name.name);
-    if (!claim->meta.HasFinalizer(kDeleteProtection) || allocated_for == nullptr || *allocated_for != key.name) {
+    if (!claim->meta.HasFinalizer(kDeleteProtection) || allocated_for == nullptr ||
+        *allocated_for != key.name) {
       Json finalizers = Json::array();
       for (const std::string& finalizer : claim->meta.finalizers) {
         if (finalizer != kDeleteProtection) {
@@ -225,7 +239,9 @@ Controller::Impl::Claims Controller::Impl::AllocateClaims(const api::Workload& w
       Issue(Kind::kResourceClaim,
             name,
             Urgency::kRelease,
-            k8s::MergePatch(path, std::move(patch), {.resource_version = claim->meta.resource_version, .uid = {}}),
+            k8s::MergePatch(path,
+                            std::move(patch),
+                            {.resource_version = claim->meta.resource_version, .uid = {}}),
             unit);
       continue;
     }
@@ -234,7 +250,10 @@ Controller::Impl::Claims Controller::Impl::AllocateClaims(const api::Workload& w
     std::map<std::string, std::vector<std::string>> requests_of_class;
     std::vector<std::string> classes;  // in order of requests
     for (const placement::DeviceChoice* choice : choices) {
-      Json result = {{"request", choice->request}, {"driver", choice->driver}, {"pool", choice->pool}, {"device", choice->device}};
+      Json result = {{"request", choice->request},
+                     {"driver", choice->driver},
+                     {"pool", choice->pool},
+                     {"device", choice->device}};
       if (const api::DeviceSubRequest* request = FindRequest(claim->spec, choice->request)) {
         if (!request->tolerations.empty()) {
           result["tolerations"] = Tolerations(request->tolerations);
@@ -278,7 +297,10 @@ Controller::Impl::Claims Controller::Impl::AllocateClaims(const api::Workload& w
     if (!config.empty()) {
       devices["config"] = std::move(config);
     }
-    const Json term = {{"matchFields", Json::array({Json{{"key", "metadata.name"}, {"operator", "In"}, {"values", Json::array({node})}}})}};
+    const Json term = {
+        {"matchFields",
+         Json::array({Json{
+             {"key", "metadata.name"}, {"operator", "In"}, {"values", Json::array({node})}}})}};
     Json allocation = {{"devices", std::move(devices)},
                        {"nodeSelector", {{"nodeSelectorTerms", Json::array({term})}}},
                        {"allocationTimestamp", FormatTime(now)}};
@@ -304,7 +326,8 @@ void Controller::Impl::ReleaseClaims(const UnitKey& unit, const std::vector<Ptr<
       const ObjectKey name{pod->meta.ns, status.claim_name};
       const Ptr<api::ResourceClaim> claim = Find<api::ResourceClaim>(name);
       if (!claim || !claim->allocated || !claim->reserved_for.empty() ||
-          claim->meta.Annotation(kAllocatedFor) == nullptr || !MayWrite(Kind::kResourceClaim, name, unit)) {
+          claim->meta.Annotation(kAllocatedFor) == nullptr ||
+          !MayWrite(Kind::kResourceClaim, name, unit)) {
         continue;
       }
       Json patch;

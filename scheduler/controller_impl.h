@@ -249,8 +249,7 @@ struct Controller::Impl {
   std::optional<std::pair<api::Kind, api::ObjectMeta>> EventTarget(const UnitKey& key) const;
   void TellUnit(const UnitKey& key, bool warning, std::string reason, std::string note, bool once);
 
-  void Changed(const api::Ptr<api::ResourceClaim>& old,
-               const api::Ptr<api::ResourceClaim>& claim);
+  void Changed(const api::Ptr<api::ResourceClaim>& old, const api::Ptr<api::ResourceClaim>& claim);
   void Changed(const api::Ptr<api::DeviceClass>& old, const api::Ptr<api::DeviceClass>& cls);
 
   // --- controller_claims.cc ---

@@ -1074,7 +1074,8 @@ void Controller::Impl::ReconcileGeneric(const UnitKey& key, jobs::Unit& unit, Op
       const api::Condition* eviction = w.FindCondition("Evicted");
       const bool pod_owned = key.kind == UnitKind::kPod;
       const bool again =
-          !pod_owned && (eviction->reason == "Preempted" || eviction->reason == "NodeFailures" || eviction->reason == "DevicesTaken");
+          !pod_owned && (eviction->reason == "Preempted" || eviction->reason == "NodeFailures" ||
+                         eviction->reason == "DevicesTaken");
       edit.SetCondition("Requeued", again ? "True" : "False", eviction->reason, eviction->message);
       DropReservation(edit, "PendingEvaluation", eviction->message);
       if (edit.Condition("PodsReady") != nullptr) {

@@ -435,7 +435,8 @@ bool Controller::Impl::WriteAdmission(const api::Workload& workload,
                                       .labels = labels,
                                       .value = waited_seconds});
   }
-  if (decision.placement && !decision.placement->agrees_with_first_fit && !AllocatesClaims(decision)) {
+  if (decision.placement && !decision.placement->agrees_with_first_fit &&
+      !AllocatesClaims(decision)) {
     effects.emplace_back(Event(workload.meta,
                                Kind::kWorkload,
                                true,
@@ -740,7 +741,12 @@ void Controller::Impl::ReconcileWorkload(const ObjectKey& key) {
           preemptions.erase(preempted);
         }
       } else if (lost_devices.erase(key) > 0) {
-        Evict(w, edit, effects, "DevicesTaken", "", "A device that was planned for this workload has been allocated to another claim");
+        Evict(w,
+              edit,
+              effects,
+              "DevicesTaken",
+              "",
+              "A device that was planned for this workload has been allocated to another claim");
       } else if (const auto refused = refused_starts.find(key);
                  refused != refused_starts.end() && refused->second >= 3) {
         // The API server keeps refusing the job's start: the quota goes to others while this one

@@ -10,7 +10,8 @@
 #include "api/quantity.h"
 #include "base/time.h"
 
-// The configuration, decoded (scheduler/config.h reads it from the reference's Configuration file). Every limit here has its reason.
+// The configuration, decoded (scheduler/config.h reads it from the reference's Configuration file).
+// Every limit here has its reason.
 namespace muster::scheduler {
 
 enum class RequeuingTimestamp : std::uint8_t { kEviction, kCreation };
@@ -55,11 +56,12 @@ struct Options {
 
   // Jobs
   bool manage_jobs_without_queue_name = false;
-  api::LabelSelector managed_jobs_namespace_selector{.present = true,
-                                                      .match_labels = {},
-                                                      .match_expressions = {{.key = "kubernetes.io/metadata.name",
-                                                                             .op = "NotIn",
-                                                                             .values = {"kube-system", "kueue-system", "muster-system"}}}};
+  api::LabelSelector managed_jobs_namespace_selector{
+      .present = true,
+      .match_labels = {},
+      .match_expressions = {{.key = "kubernetes.io/metadata.name",
+                             .op = "NotIn",
+                             .values = {"kube-system", "kueue-system", "muster-system"}}}};
   std::vector<std::string> frameworks{"batch/job", "pod"};
   std::vector<std::string> label_keys_to_copy;
   WaitForPodsReady wait_for_pods_ready;
@@ -74,7 +76,8 @@ struct Options {
   UnmappedDeviceClasses unmapped_device_classes = UnmappedDeviceClasses::kWait;
   bool fair_sharing = false;
 
-  // ClusterQueue and LocalQueue status are written at most this often each (the reference batches for one second too).
+  // ClusterQueue and LocalQueue status are written at most this often each (the reference batches
+  // for one second too).
   Duration status_period = std::chrono::seconds(1);
 };
 

@@ -11,8 +11,9 @@
 #include "scheduler/cycle/plan.h"
 #include "scheduler/options.h"
 
-// Everything that decisions are made of: caches of configuration, quota in use, pending queues and the inventory. The controller feeds it
-// with decoded objects, asks for a snapshot, and hands back the plan.
+// Everything that decisions are made of: caches of configuration, quota in use, pending queues and
+// the inventory. The controller feeds it with decoded objects, asks for a snapshot, and hands back
+// the plan.
 namespace muster::scheduler {
 
 struct Snapshot;  // scheduler/cycle/snapshot.h
@@ -30,7 +31,7 @@ struct QueueStatus {
   std::int32_t admitted = 0;
   std::vector<FlavorUsage> reservation;  // QuotaReserved Workloads
   std::vector<FlavorUsage> usage;        // Admitted Workloads
-  api::Condition active;                 // type Active, with reason and message; last_transition_time unset
+  api::Condition active;  // type Active, with reason and message; last_transition_time unset
   std::optional<std::int64_t> weighted_share;
 };
 struct PendingView {
@@ -53,13 +54,15 @@ class State {
   State(const State&) = delete;
   State& operator=(const State&) = delete;
 
-  // Feeds any object; kinds that do not matter here are ignored. Workloads sort themselves into pending, reserving or finished by their status.
+  // Feeds any object; kinds that do not matter here are ignored. Workloads sort themselves into
+  // pending, reserving or finished by their status.
   void Upsert(const api::Object& object, TimePoint now);
   void Delete(api::Kind kind, const api::ObjectKey& key, TimePoint now);
   // All kinds have been listed once; before that nothing is decided.
   void SetSynced();
 
-  // Pods of a gang by Workload, so that promises turn into bound pods: called by the controller when it learns which pod is which member.
+  // Pods of a gang by Workload, so that promises turn into bound pods: called by the controller
+  // when it learns which pod is which member.
   void BindMember(const api::ObjectKey& workload, std::size_t pod_class, std::int32_t index);
 
   // Something changed that could alter a verdict, and the backoff of nobody forbids looking.
@@ -68,8 +71,9 @@ class State {
   [[nodiscard]] std::optional<TimePoint> NextWake() const;
   [[nodiscard]] std::shared_ptr<const Snapshot> TakeSnapshot(TimePoint now);
 
-  // Takes the plan: decisions whose Workload moved meanwhile are dropped and requeued; accepted admissions become assumed (they count in the
-  // next snapshot). Returns what the controller must carry out, refusals only where the verdict differs from the last one told.
+  // Takes the plan: decisions whose Workload moved meanwhile are dropped and requeued; accepted
+  // admissions become assumed (they count in the next snapshot). Returns what the controller must
+  // carry out, refusals only where the verdict differs from the last one told.
   [[nodiscard]] Plan Apply(Plan plan, TimePoint now);
   // The admission's write failed: the Workload goes back to its queue.
   void Forget(const api::ObjectKey& workload, TimePoint now);

@@ -95,7 +95,8 @@ struct State::Impl {
   std::set<api::ObjectKey> untold;  // standing verdicts to be handed out
   std::set<api::ObjectKey> unrecovered;
   std::map<api::ObjectKey, std::int32_t> charged_claims;
-  std::map<api::ObjectKey, std::set<api::ObjectKey>> claim_users;  // named claim -> queued Workloads
+  std::map<api::ObjectKey, std::set<api::ObjectKey>>
+      claim_users;  // named claim -> queued Workloads
   std::map<std::string, std::int32_t, std::less<>> unbound_nodes;
   std::shared_ptr<const std::set<api::ObjectKey>> charged_claims_view =
       std::make_shared<std::set<api::ObjectKey>>();

@@ -224,7 +224,8 @@ class RoleBackend final : public cel::AccessBackend {
   [[nodiscard]] cel::AccessDecision Check(const cel::AccessQuery& query) const override {
     UserInfo user = user_;
     if (!query.service_account.empty()) {
-      user = {.name = query.service_account, .groups = {"system:serviceaccounts", "system:authenticated"}};
+      user = {.name = query.service_account,
+              .groups = {"system:serviceaccounts", "system:authenticated"}};
     }
     return {.allowed = Allowed(server_,
                                user,
@@ -434,68 +435,66 @@ Policies::~Policies() = default;
 
 Policies::Policies(const Server& server)
     : impl_(std::make_unique<Impl>(Impl{.server = server, .mutating = {}, .validating = {}})) {
-  const auto read = [&](const char* policies,
-                        const char* bindings,
-                        bool mutating,
-                        std::vector<Policy>& to) {
-    const ResourceInfo* policy_resource =
-        server.registry.Find("admissionregistration.k8s.io", policies);
-    const ResourceInfo* binding_resource =
-        server.registry.Find("admissionregistration.k8s.io", bindings);
-    for (const auto& [key, stored] : server.TableOf(*policy_resource).objects()) {
-      const Json& spec = ObjectAt(stored->json(), "spec");
-      Policy policy;
-      policy.name = key.name;
-      policy.ignore_failure = TextAt(spec, "failurePolicy") == "Ignore";
-      policy.reinvoke = TextAt(spec, "reinvocationPolicy") == "IfNeeded";
-      policy.match = Match::Read(Member(spec, "matchConstraints"));
-      policy.param_api_version = TextAt(ObjectAt(spec, "paramKind"), "apiVersion");
-      policy.param_kind = TextAt(ObjectAt(spec, "paramKind"), "kind");
-      for (const Json& item : ListAt(spec, "matchConditions")) {
-        policy.conditions.push_back(
-            Compile(TextAt(item, "name"), TextAt(item, "expression"), ProgramKind::kAdmissionBool));
-      }
-      for (const Json& item : ListAt(spec, "variables")) {
-        policy.variables.push_back(Compile(
-            TextAt(item, "name"), TextAt(item, "expression"), ProgramKind::kAdmissionAny));
-      }
-      for (const Json& item : ListAt(spec, "validations")) {
-        Validation validation{
-            .expression = Compile("", TextAt(item, "expression"), ProgramKind::kAdmissionBool),
-            .message_expression = std::nullopt,
-            .message = TextAt(item, "message"),
-            .reason = TextAt(item, "reason")};
-        if (const std::string text = TextAt(item, "messageExpression"); !text.empty()) {
-          validation.message_expression = Compile("", text, ProgramKind::kAdmissionMessage);
+  const auto read =
+      [&](const char* policies, const char* bindings, bool mutating, std::vector<Policy>& to) {
+        const ResourceInfo* policy_resource =
+            server.registry.Find("admissionregistration.k8s.io", policies);
+        const ResourceInfo* binding_resource =
+            server.registry.Find("admissionregistration.k8s.io", bindings);
+        for (const auto& [key, stored] : server.TableOf(*policy_resource).objects()) {
+          const Json& spec = ObjectAt(stored->json(), "spec");
+          Policy policy;
+          policy.name = key.name;
+          policy.ignore_failure = TextAt(spec, "failurePolicy") == "Ignore";
+          policy.reinvoke = TextAt(spec, "reinvocationPolicy") == "IfNeeded";
+          policy.match = Match::Read(Member(spec, "matchConstraints"));
+          policy.param_api_version = TextAt(ObjectAt(spec, "paramKind"), "apiVersion");
+          policy.param_kind = TextAt(ObjectAt(spec, "paramKind"), "kind");
+          for (const Json& item : ListAt(spec, "matchConditions")) {
+            policy.conditions.push_back(Compile(
+                TextAt(item, "name"), TextAt(item, "expression"), ProgramKind::kAdmissionBool));
+          }
+          for (const Json& item : ListAt(spec, "variables")) {
+            policy.variables.push_back(Compile(
+                TextAt(item, "name"), TextAt(item, "expression"), ProgramKind::kAdmissionAny));
+          }
+          for (const Json& item : ListAt(spec, "validations")) {
+            Validation validation{
+                .expression = Compile("", TextAt(item, "expression"), ProgramKind::kAdmissionBool),
+                .message_expression = std::nullopt,
+                .message = TextAt(item, "message"),
+                .reason = TextAt(item, "reason")};
+            if (const std::string text = TextAt(item, "messageExpression"); !text.empty()) {
+              validation.message_expression = Compile("", text, ProgramKind::kAdmissionMessage);
+            }
+            policy.validations.push_back(std::move(validation));
+          }
+          for (const Json& item : ListAt(spec, "mutations")) {
+            const bool json_patch = TextAt(item, "patchType") == "JSONPatch";
+            policy.mutations.push_back(
+                {.json_patch = json_patch,
+                 .expression =
+                     Compile("",
+                             TextAt(ObjectAt(item, json_patch ? "jsonPatch" : "applyConfiguration"),
+                                    "expression"),
+                             ProgramKind::kMutation)});
+          }
+          for (const auto& [binding_key, binding] : server.TableOf(*binding_resource).objects()) {
+            const Json& binding_spec = ObjectAt(binding->json(), "spec");
+            if (TextAt(binding_spec, "policyName") == policy.name) {
+              policy.bindings.push_back(
+                  {.name = binding_key.name,
+                   .match = Match::Read(Member(binding_spec, "matchResources")),
+                   .actions = mutating ? std::vector<std::string>{"Deny"}
+                                       : TextsAt(binding_spec, "validationActions"),
+                   .stored = binding});
+            }
+          }
+          if (!policy.bindings.empty()) {
+            to.push_back(std::move(policy));
+          }
         }
-        policy.validations.push_back(std::move(validation));
-      }
-      for (const Json& item : ListAt(spec, "mutations")) {
-        const bool json_patch = TextAt(item, "patchType") == "JSONPatch";
-        policy.mutations.push_back(
-            {.json_patch = json_patch,
-             .expression =
-                 Compile("",
-                         TextAt(ObjectAt(item, json_patch ? "jsonPatch" : "applyConfiguration"),
-                                "expression"),
-                         ProgramKind::kMutation)});
-      }
-      for (const auto& [binding_key, binding] : server.TableOf(*binding_resource).objects()) {
-        const Json& binding_spec = ObjectAt(binding->json(), "spec");
-        if (TextAt(binding_spec, "policyName") == policy.name) {
-          policy.bindings.push_back({.name = binding_key.name,
-                                     .match = Match::Read(Member(binding_spec, "matchResources")),
-                                     .actions = mutating
-                                                    ? std::vector<std::string>{"Deny"}
-                                                    : TextsAt(binding_spec, "validationActions"),
-                                     .stored = binding});
-        }
-      }
-      if (!policy.bindings.empty()) {
-        to.push_back(std::move(policy));
-      }
-    }
-  };
+      };
   read("mutatingadmissionpolicies", "mutatingadmissionpolicybindings", true, impl_->mutating);
   read(
       "validatingadmissionpolicies", "validatingadmissionpolicybindings", false, impl_->validating);
@@ -616,7 +615,14 @@ Outcome<bool> Policies::Mutate(Call& call,
         for (const StoredPtr& param : *params) {
           const Json* param_json = param == nullptr ? nullptr : &param->json();
           {
-            const Evaluation evaluation(impl_->server, call.user, policy, request, &object, old, param_json, impl_->Namespace(call));
+            const Evaluation evaluation(impl_->server,
+                                        call.user,
+                                        policy,
+                                        request,
+                                        &object,
+                                        old,
+                                        param_json,
+                                        impl_->Namespace(call));
             const auto holds = Impl::ConditionsHold(policy, evaluation);
             if (!holds) {
               if (policy.ignore_failure) {
@@ -630,7 +636,14 @@ Outcome<bool> Policies::Mutate(Call& call,
           }
           for (const Mutation& mutation : policy.mutations) {
             Json next = object;
-            const Evaluation evaluation(impl_->server, call.user, policy, request, &object, old, param_json, impl_->Namespace(call));
+            const Evaluation evaluation(impl_->server,
+                                        call.user,
+                                        policy,
+                                        request,
+                                        &object,
+                                        old,
+                                        param_json,
+                                        impl_->Namespace(call));
             const auto done = ApplyMutation(mutation, evaluation, call.version->schema.get(), next);
             if (!done) {
               if (policy.ignore_failure) {
@@ -706,7 +719,9 @@ Outcome<void> Policies::Validate(Call& call,
         continue;
       }
       for (const StoredPtr& param : *params) {
-        const Evaluation evaluation(impl_->server, call.user, policy,
+        const Evaluation evaluation(impl_->server,
+                                    call.user,
+                                    policy,
                                     *request,
                                     object,
                                     old,
@@ -959,11 +974,8 @@ void DefaultFromLimits(const Server& server, const Call& call, Json& object) {
 
 }  // namespace
 
-Outcome<void> MutateBuiltin(const Server& server,
-                            const Call& call,
-                            Operation operation,
-                            Json& object,
-                            const Json* old) {
+Outcome<void> MutateBuiltin(
+    const Server& server, const Call& call, Operation operation, Json& object, const Json* old) {
   if (operation == Operation::kDelete || !call.subresource.empty() || !object.contains("spec") ||
       !object["spec"].is_object()) {
     return {};

@@ -40,11 +40,8 @@ class Policies {
 };
 
 // Priority, runtime class, limit range and default tolerations.
-[[nodiscard]] Outcome<void> MutateBuiltin(const Server& server,
-                                          const Call& call,
-                                          Operation operation,
-                                          Json& object,
-                                          const Json* old);
+[[nodiscard]] Outcome<void> MutateBuiltin(
+    const Server& server, const Call& call, Operation operation, Json& object, const Json* old);
 // What limit ranges forbid.
 [[nodiscard]] Outcome<void> ValidateLimits(const Server& server,
                                            const Call& call,

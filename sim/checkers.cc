@@ -77,8 +77,9 @@ void CheckQuota(World& world, std::vector<std::string>& problems) {
             limit = quota.nominal + *quota.borrowing_limit;
           }
           if (limit && used > *limit) {
-            problems.push_back("ClusterQueue " + queue->meta.name + " uses " + std::to_string(used.value()) + " of " + quota.name +
-                               " in " + flavor.name + ", its limit is " + std::to_string(limit->value()));
+            problems.push_back("ClusterQueue " + queue->meta.name + " uses " +
+                               std::to_string(used.value()) + " of " + quota.name + " in " +
+                               flavor.name + ", its limit is " + std::to_string(limit->value()));
           }
           if (!queue->cohort.empty()) {
             cohort_nominal[{queue->cohort, key}] += quota.nominal;
@@ -90,8 +91,9 @@ void CheckQuota(World& world, std::vector<std::string>& problems) {
   }
   for (const auto& [key, used] : cohort_usage) {
     if (used > cohort_nominal[key]) {
-      problems.push_back("cohort " + key.first + " uses " + std::to_string(used.value()) + " of " + key.second.second + " in " +
-                         key.second.first + ", it has " + std::to_string(cohort_nominal[key].value()));
+      problems.push_back("cohort " + key.first + " uses " + std::to_string(used.value()) + " of " +
+                         key.second.second + " in " + key.second.first + ", it has " +
+                         std::to_string(cohort_nominal[key].value()));
     }
   }
 }
@@ -126,22 +128,26 @@ void CheckReleases(World& world, std::vector<std::string>& problems) {
     }
   }
   for (const auto& job : All<api::Job>(world, "batch/jobs")) {
-    if (job->meta.Label("kueue.x-k8s.io/queue-name") == nullptr || job->suspend || job->meta.deleting() ||
-        api::ConditionTrue(job->conditions, "Complete") || api::ConditionTrue(job->conditions, "Failed")) {
+    if (job->meta.Label("kueue.x-k8s.io/queue-name") == nullptr || job->suspend ||
+        job->meta.deleting() || api::ConditionTrue(job->conditions, "Complete") ||
+        api::ConditionTrue(job->conditions, "Failed")) {
       continue;
     }
     const auto it = by_owner.find(job->meta.uid);
-    if (it == by_owner.end() || !(it->second->admitted() || it->second->evicted() || it->second->finished())) {
+    if (it == by_owner.end() ||
+        !(it->second->admitted() || it->second->evicted() || it->second->finished())) {
       problems.push_back("Job " + job->meta.key().ToString() + " is released without an admission");
     }
   }
   for (const auto& pod : All<api::Pod>(world, "/pods")) {
-    if (pod->meta.Label("kueue.x-k8s.io/pod-group-name") == nullptr || pod->spec.HasGate("kueue.x-k8s.io/admission") ||
-        pod->terminated() || pod->meta.deleting()) {
+    if (pod->meta.Label("kueue.x-k8s.io/pod-group-name") == nullptr ||
+        pod->spec.HasGate("kueue.x-k8s.io/admission") || pod->terminated() ||
+        pod->meta.deleting()) {
       continue;
     }
     const auto it = by_owner.find(pod->meta.uid);
-    if (it == by_owner.end() || !(it->second->admitted() || it->second->evicted() || it->second->finished())) {
+    if (it == by_owner.end() ||
+        !(it->second->admitted() || it->second->evicted() || it->second->finished())) {
       problems.push_back("Pod " + pod->meta.key().ToString() + " is released without an admission");
     }
   }
@@ -165,8 +171,8 @@ std::vector<std::string> CheckAtRest(World& world, const scheduler::Options& opt
   for (const Json* object : world.server().All()) {
     const std::string api_version = object->value("apiVersion", "");
     const std::size_t slash = api_version.find('/');
-    const auto kind =
-        api::FindKind(slash == std::string::npos ? "" : api_version.substr(0, slash), object->value("kind", ""));
+    const auto kind = api::FindKind(slash == std::string::npos ? "" : api_version.substr(0, slash),
+                                    object->value("kind", ""));
     if (!kind) {
       continue;
     }
@@ -175,22 +181,26 @@ std::vector<std::string> CheckAtRest(World& world, const scheduler::Options& opt
     }
   }
   state.SetSynced();
-  const scheduler::Plan plan = scheduler::Decide(*state.TakeSnapshot(now), now, scheduler::Budget{});
+  const scheduler::Plan plan =
+      scheduler::Decide(*state.TakeSnapshot(now), now, scheduler::Budget{});
   for (const scheduler::AdmissionDecision& admission : plan.admissions) {
     problems.push_back("Workload " + admission.workload.key.ToString() + " waits although it fits");
   }
   for (const auto& job : All<api::Job>(world, "batch/jobs")) {
-    const bool over = api::ConditionTrue(job->conditions, "Complete") || api::ConditionTrue(job->conditions, "Failed");
+    const bool over = api::ConditionTrue(job->conditions, "Complete") ||
+                      api::ConditionTrue(job->conditions, "Failed");
     for (const auto& workload : All<api::Workload>(world, "kueue.x-k8s.io/workloads")) {
       const api::OwnerReference* owner = workload->meta.controller();
       if (owner == nullptr || owner->uid != job->meta.uid) {
         continue;
       }
       if (workload->admitted() && !workload->evicted() && !workload->finished() && job->suspend) {
-        problems.push_back("Job " + job->meta.key().ToString() + " is admitted and still suspended");
+        problems.push_back("Job " + job->meta.key().ToString() +
+                           " is admitted and still suspended");
       }
       if (over && !workload->finished()) {
-        problems.push_back("Job " + job->meta.key().ToString() + " is over and its Workload is not finished");
+        problems.push_back("Job " + job->meta.key().ToString() +
+                           " is over and its Workload is not finished");
       }
     }
   }

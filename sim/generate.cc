@@ -43,7 +43,10 @@ void Patch(Scenario& scenario,
   scenario.actions.push_back(std::move(action));
 }
 
-Json Object(const std::string& api_version, const std::string& kind, const std::string& ns, const std::string& name) {
+Json Object(const std::string& api_version,
+            const std::string& kind,
+            const std::string& ns,
+            const std::string& name) {
   Json meta{{"name", name}};
   if (!ns.empty()) {
     meta["namespace"] = ns;
@@ -55,24 +58,41 @@ int Between(Prng& prng, int low, int high) {
   return low + static_cast<int>(prng.Below(static_cast<std::uint64_t>(high - low + 1)));
 }
 
-Duration Within(Prng& prng, int low, int high) { return seconds(Between(prng, low, high)); }
+Duration Within(Prng& prng, int low, int high) {
+  return seconds(Between(prng, low, high));
+}
 
 void AddNodes(Scenario& scenario, Prng& prng, const GenerateOptions& options) {
   const int count = Between(prng, 1, 3 + 3 * options.scale);
   for (int i = 0; i < count; ++i) {
     Json node = Object("v1", "Node", "", "n" + std::to_string(i));
-    Json allocatable{{"cpu", std::to_string(Between(prng, 2, 12))}, {"memory", "64Gi"}, {"pods", std::to_string(Between(prng, 3, 30))}};
+    Json allocatable{{"cpu", std::to_string(Between(prng, 2, 12))},
+                     {"memory", "64Gi"},
+                     {"pods", std::to_string(Between(prng, 3, 30))}};
     if (prng.Chance(2)) {
       allocatable["nvidia.com/gpu"] = std::to_string(Between(prng, 1, 8));
     }
     node["metadata"]["labels"] = {{"pool", prng.Chance(3) ? "b" : "a"}};
-    node["status"] = {{"allocatable", allocatable}, {"conditions", Json::array({{{"type", "Ready"}, {"status", "True"}}})}};
+    node["status"] = {{"allocatable", allocatable},
+                      {"conditions", Json::array({{{"type", "Ready"}, {"status", "True"}}})}};
     const Duration at = prng.Chance(4) ? Within(prng, 10, 200) : Duration::zero();
     Add(scenario, at, std::move(node));
     if (options.changes && prng.Chance(5)) {
       const Duration cordon = at + Within(prng, 5, 60);
-      Patch(scenario, cordon, "v1", "Node", "", "n" + std::to_string(i), Json{{"spec", {{"unschedulable", true}}}});
-      Patch(scenario, cordon + Within(prng, 5, 120), "v1", "Node", "", "n" + std::to_string(i), Json{{"spec", {{"unschedulable", nullptr}}}});
+      Patch(scenario,
+            cordon,
+            "v1",
+            "Node",
+            "",
+            "n" + std::to_string(i),
+            Json{{"spec", {{"unschedulable", true}}}});
+      Patch(scenario,
+            cordon + Within(prng, 5, 120),
+            "v1",
+            "Node",
+            "",
+            "n" + std::to_string(i),
+            Json{{"spec", {{"unschedulable", nullptr}}}});
     }
   }
 }
@@ -94,7 +114,8 @@ std::vector<std::string> AddQueues(Scenario& scenario, Prng& prng, const Generat
     Json flavor = Object(kQueueing, "ResourceFlavor", "", "f" + std::to_string(i));
     if (options.nodes && (flavors == 2 || prng.Chance(2))) {
       flavor["spec"]["nodeLabels"] = {{"pool", i == 0 ? "a" : "b"}};
-      flavor["metadata"]["annotations"] = {{"muster.dev/capacity", prng.Chance(4) ? "Elastic" : "Fixed"}};
+      flavor["metadata"]["annotations"] = {
+          {"muster.dev/capacity", prng.Chance(4) ? "Elastic" : "Fixed"}};
     }
     Add(scenario, {}, std::move(flavor));
   }
@@ -115,9 +136,12 @@ std::vector<std::string> AddQueues(Scenario& scenario, Prng& prng, const Generat
     Json list = Json::array();
     for (int f = 0; f < flavors; ++f) {
       list.push_back({{"name", "f" + std::to_string(f)},
-                      {"resources", Json::array({Quota(prng, "cpu", 2, 12, cohort), Quota(prng, "nvidia.com/gpu", 0, 8, cohort)})}});
+                      {"resources",
+                       Json::array({Quota(prng, "cpu", 2, 12, cohort),
+                                    Quota(prng, "nvidia.com/gpu", 0, 8, cohort)})}});
     }
-    spec["resourceGroups"] = Json::array({{{"coveredResources", {"cpu", "nvidia.com/gpu"}}, {"flavors", list}}});
+    spec["resourceGroups"] =
+        Json::array({{{"coveredResources", {"cpu", "nvidia.com/gpu"}}, {"flavors", list}}});
     Add(scenario, {}, std::move(queue));
     Json local = Object(kQueueing, "LocalQueue", "team", name);
     local["spec"] = {{"clusterQueue", name}};
@@ -126,8 +150,20 @@ std::vector<std::string> AddQueues(Scenario& scenario, Prng& prng, const Generat
     if (options.changes && prng.Chance(4)) {
       const Duration at = Within(prng, 5, 150);
       const char* policy = prng.Chance(2) ? "Hold" : "HoldAndDrain";
-      Patch(scenario, at, kQueueing, "ClusterQueue", "", name, Json{{"spec", {{"stopPolicy", policy}}}});
-      Patch(scenario, at + Within(prng, 5, 100), kQueueing, "ClusterQueue", "", name, Json{{"spec", {{"stopPolicy", "None"}}}});
+      Patch(scenario,
+            at,
+            kQueueing,
+            "ClusterQueue",
+            "",
+            name,
+            Json{{"spec", {{"stopPolicy", policy}}}});
+      Patch(scenario,
+            at + Within(prng, 5, 100),
+            kQueueing,
+            "ClusterQueue",
+            "",
+            name,
+            Json{{"spec", {{"stopPolicy", "None"}}}});
     }
   }
   for (int i = 1; i <= 2; ++i) {
@@ -146,13 +182,21 @@ Json PodTemplate(Prng& prng) {
     requests["nvidia.com/gpu"] = gpus;
     limits["nvidia.com/gpu"] = gpus;
   }
-  return Json{{"metadata", {{"annotations", {{"sim.muster.dev/run", std::to_string(Between(prng, 1, 60)) + "s"}}}}},
-              {"spec",
-               {{"restartPolicy", "Never"},
-                {"containers", Json::array({{{"name", "c"}, {"image", "i"}, {"resources", {{"requests", requests}, {"limits", limits}}}}})}}}};
+  return Json{
+      {"metadata",
+       {{"annotations", {{"sim.muster.dev/run", std::to_string(Between(prng, 1, 60)) + "s"}}}}},
+      {"spec",
+       {{"restartPolicy", "Never"},
+        {"containers",
+         Json::array({{{"name", "c"},
+                       {"image", "i"},
+                       {"resources", {{"requests", requests}, {"limits", limits}}}}})}}}};
 }
 
-void AddJobs(Scenario& scenario, Prng& prng, const GenerateOptions& options, const std::vector<std::string>& queues) {
+void AddJobs(Scenario& scenario,
+             Prng& prng,
+             const GenerateOptions& options,
+             const std::vector<std::string>& queues) {
   const int count = Between(prng, 1, 12 * options.scale);
   for (int i = 0; i < count; ++i) {
     const std::string name = "j" + std::to_string(i);
@@ -165,11 +209,15 @@ void AddJobs(Scenario& scenario, Prng& prng, const GenerateOptions& options, con
       Json base = PodTemplate(prng);
       for (int k = 0; k < size; ++k) {
         Json member = Object("v1", "Pod", "team", name + "-" + std::to_string(k));
-        member["metadata"]["labels"] = {{"kueue.x-k8s.io/queue-name", queue}, {"kueue.x-k8s.io/pod-group-name", name}};
+        member["metadata"]["labels"] = {{"kueue.x-k8s.io/queue-name", queue},
+                                        {"kueue.x-k8s.io/pod-group-name", name}};
         member["metadata"]["annotations"] = base["metadata"]["annotations"];
-        member["metadata"]["annotations"]["kueue.x-k8s.io/pod-group-total-count"] = std::to_string(size);
+        member["metadata"]["annotations"]["kueue.x-k8s.io/pod-group-total-count"] =
+            std::to_string(size);
         member["spec"] = base["spec"];
-        Add(scenario, at + (prng.Chance(3) ? Within(prng, 0, 20) : Duration::zero()), std::move(member));
+        Add(scenario,
+            at + (prng.Chance(3) ? Within(prng, 0, 20) : Duration::zero()),
+            std::move(member));
       }
       continue;
     }
@@ -179,9 +227,10 @@ void AddJobs(Scenario& scenario, Prng& prng, const GenerateOptions& options, con
       job["metadata"]["labels"]["kueue.x-k8s.io/priority-class"] = prng.Chance(2) ? "p1" : "p2";
     }
     const int parallelism = Between(prng, 1, 5);
-    job["spec"] = {{"parallelism", parallelism},
-                   {"completions", prng.Chance(4) ? parallelism + Between(prng, 1, 4) : parallelism},
-                   {"template", PodTemplate(prng)}};
+    job["spec"] = {
+        {"parallelism", parallelism},
+        {"completions", prng.Chance(4) ? parallelism + Between(prng, 1, 4) : parallelism},
+        {"template", PodTemplate(prng)}};
     Add(scenario, at, std::move(job));
     if (options.changes && prng.Chance(8)) {
       Action removal = scenario.actions.back();
@@ -201,7 +250,9 @@ Scenario GenerateScenario(Prng& prng, const GenerateOptions& options) {
   }
   const std::vector<std::string> queues = AddQueues(scenario, prng, options);
   AddJobs(scenario, prng, options, queues);
-  std::stable_sort(scenario.actions.begin(), scenario.actions.end(), [](const Action& a, const Action& b) { return a.at < b.at; });
+  std::stable_sort(scenario.actions.begin(),
+                   scenario.actions.end(),
+                   [](const Action& a, const Action& b) { return a.at < b.at; });
   return scenario;
 }
 
@@ -224,9 +275,11 @@ std::function<Fault(const k8s::Request&)> GenerateFaults(std::uint64_t seed,
       case 3:
         return Fault{.kind = Fault::Kind::kLoseRequest};
       case 4:
-        return Fault{.kind = read ? Fault::Kind::kCutStream : Fault::Kind::kLoseResponse, .bytes = prng->Below(400)};
+        return Fault{.kind = read ? Fault::Kind::kCutStream : Fault::Kind::kLoseResponse,
+                     .bytes = prng->Below(400)};
       default:
-        return Fault{.kind = Fault::Kind::kDelay, .delay = std::chrono::milliseconds(1 + prng->Below(3000))};
+        return Fault{.kind = Fault::Kind::kDelay,
+                     .delay = std::chrono::milliseconds(1 + prng->Below(3000))};
     }
   };
 }

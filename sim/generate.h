@@ -17,12 +17,12 @@ struct GenerateOptions {
   bool changes = true;  // queues stopped and started, nodes cordoned, jobs deleted
 };
 
-// Queues in cohorts, nodes, and jobs that come over some minutes; every job has a run time, so that a healthy world empties itself of all that fits.
+// Queues in cohorts, nodes, and jobs that come over some minutes; every job has a run time, so that
+// a healthy world empties itself of all that fits.
 [[nodiscard]] Scenario GenerateScenario(Prng& prng, const GenerateOptions& options);
 
 // Faults of every kind until `until`; none afterwards. `now` reads the virtual clock.
-[[nodiscard]] std::function<Fault(const k8s::Request&)> GenerateFaults(std::uint64_t seed,
-                                                                       std::function<TimePoint()> now,
-                                                                       TimePoint until);
+[[nodiscard]] std::function<Fault(const k8s::Request&)> GenerateFaults(
+    std::uint64_t seed, std::function<TimePoint()> now, TimePoint until);
 
 }  // namespace muster::sim

@@ -15,7 +15,8 @@ LiveWorld::LiveWorld(Scenario scenario, scheduler::Options options, k8s::Timers&
   timeline_ = std::make_unique<Timeline>(*server_, start_);
   stand_ins_ = MakeStandIns(*server_, StandInOptions{.no_nodes = !player_.HasNodes()});
   transport_ = std::make_unique<LocalTransport>(*server_, timers_);
-  driver_ = std::make_unique<scheduler::ControllerDriver>(*transport_, timers_, std::move(options), scheduler::Hooks{.identity = "demo"});
+  driver_ = std::make_unique<scheduler::ControllerDriver>(
+      *transport_, timers_, std::move(options), scheduler::Hooks{.identity = "demo"});
   server_->SetOnChange([this] { StepSoon(); });
 }
 
@@ -30,7 +31,9 @@ void LiveWorld::Start() {
   StepSoon();
 }
 
-void LiveWorld::Stop(std::move_only_function<void()> done) { driver_->Stop(std::move(done)); }
+void LiveWorld::Stop(std::move_only_function<void()> done) {
+  driver_->Stop(std::move(done));
+}
 
 void LiveWorld::StepSoon() {
   if (std::exchange(step_posted_, true)) {

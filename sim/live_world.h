@@ -30,7 +30,8 @@ class LiveWorld {
   void Start();
   // Ends the controller in good order, then runs `done`.
   void Stop(std::move_only_function<void()> done);
-  // Called after each change of the cluster, once for all that changed together: streams of HTTP clients are fed from here.
+  // Called after each change of the cluster, once for all that changed together: streams of HTTP
+  // clients are fed from here.
   void SetOnChange(std::function<void()> on_change) { on_change_ = std::move(on_change); }
 
   [[nodiscard]] ApiServer& server() { return *server_; }

@@ -123,7 +123,9 @@ class LocalTransport::LocalStream final : public Stream {
 LocalTransport::LocalTransport(ApiServer& server, k8s::Timers& timers)
     : shared_(std::make_shared<Shared>(server, timers)) {}
 
-LocalTransport::~LocalTransport() { Disconnect(); }
+LocalTransport::~LocalTransport() {
+  Disconnect();
+}
 
 void LocalTransport::Send(k8s::Request request, Done done) {
   shared_->timers->Post(

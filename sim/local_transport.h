@@ -28,8 +28,9 @@ struct Fault {
   std::size_t bytes = 0;
 };
 
-// Connects the real client to the in-memory API server: the same requests and bytes, no sockets. With VirtualTimers a request is answered at
-// the instant it is sent, after the current callback; a real event loop works as well.
+// Connects the real client to the in-memory API server: the same requests and bytes, no sockets.
+// With VirtualTimers a request is answered at the instant it is sent, after the current callback; a
+// real event loop works as well.
 //
 // Threads  One, that of `timers`.
 class LocalTransport final : public k8s::Transport {
@@ -45,7 +46,8 @@ class LocalTransport final : public k8s::Transport {
 
   // Asked once per request and per chunk of a stream.
   void SetFaults(std::function<Fault(const k8s::Request&)> faults);
-  // Hands every open stream what has become available. The owner of the server calls it after changes.
+  // Hands every open stream what has become available. The owner of the server calls it after
+  // changes.
   void Pump();
   // A dead process: nothing that was on its way is delivered any more.
   void Disconnect();

@@ -10,7 +10,8 @@
 #include "sim/generate.h"
 #include "sim/world.h"
 
-// muster-sim: seeded worlds with late, lost and repeated messages, conflicts, restarts; safety is checked at every instant, liveness at the end.
+// muster-sim: seeded worlds with late, lost and repeated messages, conflicts, restarts; safety is
+// checked at every instant, liveness at the end.
 //
 //   muster-sim --seed 81723            replays one world, telling what happens
 //   muster-sim --from 1 --count 500    many worlds; prints "N passed, N failed"
@@ -24,7 +25,9 @@ constexpr Duration kEnd = std::chrono::hours(1);
 std::optional<std::string> RunSeed(std::uint64_t seed, bool verbose) {
   Prng prng(seed);
   const bool faults = !prng.Chance(4);
-  const GenerateOptions generate{.scale = 1 + static_cast<int>(prng.Below(2)), .nodes = !prng.Chance(3), .changes = !prng.Chance(3)};
+  const GenerateOptions generate{.scale = 1 + static_cast<int>(prng.Below(2)),
+                                 .nodes = !prng.Chance(3),
+                                 .changes = !prng.Chance(3)};
   Scenario scenario = GenerateScenario(prng, generate);
   WorldOptions options;
   // A day is long enough that time-outs of the defaults do not blur the picture.
@@ -33,7 +36,9 @@ std::optional<std::string> RunSeed(std::uint64_t seed, bool verbose) {
   const TimePoint start = options.start;
   if (faults) {
     options.faults = GenerateFaults(
-        prng.Next(), [&current, start] { return current == nullptr ? start : current->clock(); }, start + kFaultsUntil);
+        prng.Next(),
+        [&current, start] { return current == nullptr ? start : current->clock(); },
+        start + kFaultsUntil);
   }
   const scheduler::Options controller = options.controller;
   World world(std::move(scenario), std::move(options));
@@ -91,11 +96,15 @@ int Main(int argc, char** argv) {
       std::fflush(stdout);
     }
   }
-  std::printf("%llu passed, %llu failed\n", static_cast<unsigned long long>(count - failed), static_cast<unsigned long long>(failed));
+  std::printf("%llu passed, %llu failed\n",
+              static_cast<unsigned long long>(count - failed),
+              static_cast<unsigned long long>(failed));
   return failed == 0 ? 0 : 1;
 }
 
 }  // namespace
 }  // namespace muster::sim
 
-int main(int argc, char** argv) { return muster::sim::Main(argc, argv); }
+int main(int argc, char** argv) {
+  return muster::sim::Main(argc, argv);
+}

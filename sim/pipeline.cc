@@ -35,7 +35,8 @@ std::vector<Json> Documents(std::span<const EmbeddedFile> files) {
   for (const EmbeddedFile& file : files) {
     auto documents = api::ParseYaml(file.text, file.name);
     if (!documents) {
-      log::Error("a file that comes with the server cannot be read", {{"error", documents.error().message}});
+      log::Error("a file that comes with the server cannot be read",
+                 {{"error", documents.error().message}});
       continue;
     }
     for (api::YamlDocument& document : *documents) {

@@ -8,7 +8,8 @@
 namespace muster::sim {
 namespace {
 
-// Far more than any cluster's policies and schemas; whoever invents more expressions than that pays for compiling them again.
+// Far more than any cluster's policies and schemas; whoever invents more expressions than that pays
+// for compiling them again.
 constexpr std::size_t kMaxPrograms = 4096;
 
 cel::Env EnvOf(ProgramKind kind) {

@@ -5,8 +5,8 @@
 #include "base/result.h"
 #include "cel/program.h"
 
-// Compiled expressions, kept between servers and objects: a world in a test starts in milliseconds, and a thousand claims with one selector
-// compile it once.
+// Compiled expressions, kept between servers and objects: a world in a test starts in milliseconds,
+// and a thousand claims with one selector compile it once.
 namespace muster::sim {
 
 enum class ProgramKind : std::uint8_t {

@@ -9,7 +9,8 @@ namespace muster::sim {
 namespace {
 
 bool Lists(const std::vector<std::string>& list, const std::string& wanted) {
-  return std::ranges::any_of(list, [&](const std::string& item) { return item == "*" || item == wanted; });
+  return std::ranges::any_of(
+      list, [&](const std::string& item) { return item == "*" || item == wanted; });
 }
 
 bool RuleAllows(const Json& rule, const Access& access) {
@@ -18,7 +19,8 @@ bool RuleAllows(const Json& rule, const Access& access) {
   }
   if (!access.path.empty()) {
     return std::ranges::any_of(TextsAt(rule, "nonResourceURLs"), [&](const std::string& url) {
-      return url == access.path || (url.ends_with('*') && access.path.starts_with(url.substr(0, url.size() - 1)));
+      return url == access.path ||
+             (url.ends_with('*') && access.path.starts_with(url.substr(0, url.size() - 1)));
     });
   }
   if (!Lists(TextsAt(rule, "apiGroups"), access.group)) {
@@ -26,9 +28,11 @@ bool RuleAllows(const Json& rule, const Access& access) {
   }
   const std::string full =
       access.subresource.empty() ? access.resource : access.resource + "/" + access.subresource;
-  const bool resource = std::ranges::any_of(TextsAt(rule, "resources"), [&](const std::string& item) {
-    return item == "*" || item == full || (!access.subresource.empty() && item == "*/" + access.subresource);
-  });
+  const bool resource =
+      std::ranges::any_of(TextsAt(rule, "resources"), [&](const std::string& item) {
+        return item == "*" || item == full ||
+               (!access.subresource.empty() && item == "*/" + access.subresource);
+      });
   const std::vector<std::string> names = TextsAt(rule, "resourceNames");
   return resource && (names.empty() || std::ranges::find(names, access.name) != names.end());
 }
@@ -43,7 +47,8 @@ bool SubjectIs(const Json& subject, const UserInfo& user, const std::string& bin
     return std::ranges::find(user.groups, name) != user.groups.end();
   }
   if (kind == "ServiceAccount") {
-    const std::string ns = HasText(subject, "namespace") ? TextAt(subject, "namespace") : binding_ns;
+    const std::string ns =
+        HasText(subject, "namespace") ? TextAt(subject, "namespace") : binding_ns;
     return user.name == "system:serviceaccount:" + ns + ":" + name;
   }
   return false;
@@ -55,14 +60,18 @@ bool Allowed(const Server& server, const UserInfo& user, const Access& access) {
   if (std::ranges::find(user.groups, "system:masters") != user.groups.end()) {
     return true;
   }
-  const auto resource = [&](const char* plural) { return server.registry.Find("rbac.authorization.k8s.io", plural); };
+  const auto resource = [&](const char* plural) {
+    return server.registry.Find("rbac.authorization.k8s.io", plural);
+  };
   const auto rules_allow = [&](const Json& binding, const std::string& ns) {
     const Json& ref = ObjectAt(binding, "roleRef");
     const bool cluster = TextAt(ref, "kind") == "ClusterRole";
-    const StoredPtr role = server.TableOf(*resource(cluster ? "clusterroles" : "roles"))
-                               .Find(ObjectKey{.ns = cluster ? "" : ns, .name = TextAt(ref, "name")});
-    return role != nullptr && std::ranges::any_of(ListAt(role->json(), "rules"),
-                                                  [&](const Json& rule) { return RuleAllows(rule, access); });
+    const StoredPtr role =
+        server.TableOf(*resource(cluster ? "clusterroles" : "roles"))
+            .Find(ObjectKey{.ns = cluster ? "" : ns, .name = TextAt(ref, "name")});
+    return role != nullptr &&
+           std::ranges::any_of(ListAt(role->json(), "rules"),
+                               [&](const Json& rule) { return RuleAllows(rule, access); });
   };
   const auto bound = [&](const Json& binding, const std::string& ns) {
     return std::ranges::any_of(ListAt(binding, "subjects"),

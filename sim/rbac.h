@@ -4,7 +4,8 @@
 
 #include "sim/server.h"
 
-// Who may do what, by the stored roles and bindings. Requests themselves are not checked: reviews and the authorizer of policies ask here.
+// Who may do what, by the stored roles and bindings. Requests themselves are not checked: reviews
+// and the authorizer of policies ask here.
 namespace muster::sim {
 
 struct Access {

@@ -40,7 +40,10 @@ std::string OwnerOf(World& world, const api::ObjectKey& workload) {
 }
 
 Json TimelineJson(const TimelineEvent& event) {
-  Json out{{"at", FormatDuration(event.at)}, {"event", event.event}, {"reason", event.reason}, {"message", event.message}};
+  Json out{{"at", FormatDuration(event.at)},
+           {"event", event.event},
+           {"reason", event.reason},
+           {"message", event.message}};
   const auto set = [&](const char* key, const std::string& value) {
     if (!value.empty()) {
       out[key] = value;

@@ -38,7 +38,8 @@ Result<Duration> Time(const Json& value, std::string_view field) {
     return Duration::zero();
   }
   if (!value.is_string()) {
-    return std::unexpected(Error::Invalid(std::string(field) + ": expected a duration such as 90s"));
+    return std::unexpected(
+        Error::Invalid(std::string(field) + ": expected a duration such as 90s"));
   }
   auto duration = ParseDuration(value.get_ref<const std::string&>());
   if (!duration) {

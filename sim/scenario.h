@@ -9,7 +9,8 @@
 #include "base/result.h"
 #include "base/time.h"
 
-// Scenario files: ordinary Kubernetes YAML with a few annotations for time. The format is public and changes only by additions.
+// Scenario files: ordinary Kubernetes YAML with a few annotations for time. The format is public
+// and changes only by additions.
 namespace muster::sim {
 
 // Annotations that scenario files use.
@@ -39,7 +40,8 @@ struct Scenario {
 };
 
 // Reads files and folders (their *.yaml and *.yml, sorted by name) in the given order.
-// Errors   kInvalid with file and line: not YAML, no apiVersion or kind, a time annotation that is no duration, a Patch without target.
+// Errors   kInvalid with file and line: not YAML, no apiVersion or kind, a time annotation that is
+// no duration, a Patch without target.
 [[nodiscard]] Result<Scenario> LoadScenario(const std::vector<std::string>& paths);
 // The same for text already in memory; `name` stands for the file.
 [[nodiscard]] Result<Scenario> ParseScenario(std::string_view text, std::string_view name);

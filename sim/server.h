@@ -201,7 +201,8 @@ struct Server : std::enable_shared_from_this<Server> {
   std::vector<std::weak_ptr<Stream>> streams;
   std::function<void()> on_change;
   TimePoint now{};
-  std::optional<ResourceInfo> checked_definition;  // of the CustomResourceDefinition that is being written
+  std::optional<ResourceInfo>
+      checked_definition;              // of the CustomResourceDefinition that is being written
   std::unique_ptr<Policies> policies;  // null after a policy has changed
 };
 

@@ -35,7 +35,9 @@ const Json& ConditionOf(const Json& object, std::string_view type) {
   return kNothing;
 }
 
-bool IsTrue(const Json& condition) { return Text(At(condition, "status")) == "True"; }
+bool IsTrue(const Json& condition) {
+  return Text(At(condition, "status")) == "True";
+}
 
 std::string OwnerText(const Json& owner, const std::string& ns) {
   return Text(At(owner, "apiVersion")) + " " + Text(At(owner, "kind")) + " " + ns + "/" +
@@ -47,9 +49,10 @@ std::int32_t Count(const Json& value) {
 }
 
 std::unique_ptr<WatchStream> WatchAll(ApiServer& server, api::Kind kind, TimePoint now) {
-  const k8s::Request request{
-      .target = api::Path(kind, "", "") + "?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
-                                          "&allowWatchBookmarks=true&timeoutSeconds=315360000"};
+  const k8s::Request request{.target =
+                                 api::Path(kind, "", "") +
+                                 "?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
+                                 "&allowWatchBookmarks=true&timeoutSeconds=315360000"};
   k8s::Response refused;
   return server.OpenWatch(request, now, refused);
 }
@@ -102,7 +105,7 @@ struct Timeline::PodState {
   std::string gang;
   std::string pod_set;
   std::string node;
-  bool running = false;    // runs or has succeeded, and is not on its way out
+  bool running = false;  // runs or has succeeded, and is not on its way out
   bool succeeded = false;
 };
 
@@ -118,7 +121,8 @@ void Timeline::SetPlacementSource(std::function<NodesByPodSet(const std::string&
 }
 
 void Timeline::Observe(TimePoint now) {
-  ForEachEvent(workloads_, [&](const Json& object, bool deleted) { OnWorkload(object, deleted, now); });
+  ForEachEvent(workloads_,
+               [&](const Json& object, bool deleted) { OnWorkload(object, deleted, now); });
   ForEachEvent(pods_, [&](const Json& object, bool deleted) { OnPod(object, deleted); });
   CheckStarted(now);
 }
@@ -211,7 +215,8 @@ void Timeline::OnWorkload(const Json& object, bool deleted, TimePoint now) {
       gang.granted[name] = Count(At(pod_set, "count"));
     }
   }
-  // In the order in which a life runs, so that one write that does several things tells them in sequence.
+  // In the order in which a life runs, so that one write that does several things tells them in
+  // sequence.
   if (IsTrue(reserved) && !gang.reserved) {
     Queued(gang, now);
     TimelineEvent& event = emit("QuotaReserved", reserved);

@@ -12,7 +12,8 @@
 #include "base/time.h"
 #include "sim/api_server.h"
 
-// What happened to Workloads, told as events. It is read off the API objects alone, as any observer could.
+// What happened to Workloads, told as events. It is read off the API objects alone, as any observer
+// could.
 namespace muster::sim {
 
 // pod set -> resource -> flavor, and pod set -> node -> pods.
@@ -21,7 +22,8 @@ using NodesByPodSet = std::map<std::string, std::map<std::string, std::int32_t>>
 
 struct TimelineEvent {
   Duration at{};
-  std::string event;  // Created, Queued, QuotaReserved, Admitted, Started, Preempted, Evicted, Requeued, Finished, Deactivated, Deleted, Rejected
+  std::string event;     // Created, Queued, QuotaReserved, Admitted, Started, Preempted, Evicted,
+                         // Requeued, Finished, Deactivated, Deleted, Rejected
   std::string workload;  // namespace/name
   std::string owner;     // "batch/v1 Job team-a/x", empty when nothing owns it
   std::string cluster_queue;
@@ -43,7 +45,8 @@ class Timeline {
   Timeline(const Timeline&) = delete;
   Timeline& operator=(const Timeline&) = delete;
 
-  // Reads what has changed. Call it often enough that no two transitions of one object lie between: after every step of the world.
+  // Reads what has changed. Call it often enough that no two transitions of one object lie between:
+  // after every step of the world.
   void Observe(TimePoint now);
   void Rejected(TimePoint now, std::string object, std::string message);
   // A Workload stands in a queue (it may never be seen pending when it is admitted at once).
@@ -67,7 +70,7 @@ class Timeline {
   TimePoint start_;
   std::unique_ptr<WatchStream> workloads_;
   std::unique_ptr<WatchStream> pods_;
-  std::map<std::string, std::unique_ptr<Gang>> gangs_;          // by namespace/name
+  std::map<std::string, std::unique_ptr<Gang>> gangs_;           // by namespace/name
   std::map<std::string, std::unique_ptr<PodState>> pod_states_;  // by namespace/name
   std::map<std::string, std::string> gang_of_owner_;             // owner UID -> gang
   std::set<std::string> maybe_started_;

@@ -250,8 +250,8 @@ void CheckObjectMeta(FieldErrors& errors, const ResourceInfo& resource, const Js
     RequireEach(errors, at, finalizer, CheckQualifiedName(finalizer));
     if (!finalizer.contains('/') && finalizer != "kubernetes" && finalizer != "orphan" &&
         finalizer != "foregroundDeletion") {
-      errors.push_back(
-          Invalid(at, finalizer, "name is neither a standard finalizer name nor is it fully qualified"));
+      errors.push_back(Invalid(
+          at, finalizer, "name is neither a standard finalizer name nor is it fully qualified"));
     }
   }
 }

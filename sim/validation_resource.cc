@@ -563,8 +563,7 @@ void CheckClaimStatus(FieldErrors& errors, const Json& claim, const Json& old) {
   }
   if (allocation != nullptr && old_allocation != nullptr) {
     if (*allocation != *old_allocation) {
-      errors.push_back(
-          Invalid("status.allocation", nullptr, "field cannot be modified once set"));
+      errors.push_back(Invalid("status.allocation", nullptr, "field cannot be modified once set"));
     }
     return;
   }

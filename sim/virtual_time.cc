@@ -23,7 +23,9 @@ std::unique_ptr<k8s::Timers::Timer> VirtualTimers::At(TimePoint when,
   return std::make_unique<Handle>(alarms_, key);
 }
 
-void VirtualTimers::Post(std::move_only_function<void()> fn) { posted_.push_back(std::move(fn)); }
+void VirtualTimers::Post(std::move_only_function<void()> fn) {
+  posted_.push_back(std::move(fn));
+}
 
 bool VirtualTimers::RunReady() {
   bool ran = false;
@@ -56,6 +58,8 @@ std::optional<TimePoint> VirtualTimers::NextAlarm() const {
   return alarms_->begin()->first.first;
 }
 
-void VirtualTimers::AdvanceTo(TimePoint when) { now_ = std::max(now_, when); }
+void VirtualTimers::AdvanceTo(TimePoint when) {
+  now_ = std::max(now_, when);
+}
 
 }  // namespace muster::sim

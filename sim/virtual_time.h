@@ -15,17 +15,19 @@ namespace muster::sim {
 
 // The clock of a simulation: it moves only when told to.
 //
-// Shape    Alarms ordered by time, then by the order in which they were set; posted work runs in order of posting.
-// Threads  One.
+// Shape    Alarms ordered by time, then by the order in which they were set; posted work runs in
+// order of posting. Threads  One.
 class VirtualTimers final : public k8s::Timers {
  public:
   explicit VirtualTimers(TimePoint start) : now_(start) {}
 
   [[nodiscard]] TimePoint Now() const override { return now_; }
-  [[nodiscard]] std::unique_ptr<Timer> At(TimePoint when, std::move_only_function<void()> fn) override;
+  [[nodiscard]] std::unique_ptr<Timer> At(TimePoint when,
+                                          std::move_only_function<void()> fn) override;
   void Post(std::move_only_function<void()> fn) override;
 
-  // Runs what was posted and the alarms that are due, until nothing is left to run at this instant. Returns false if there was nothing.
+  // Runs what was posted and the alarms that are due, until nothing is left to run at this instant.
+  // Returns false if there was nothing.
   bool RunReady();
   // When the next alarm is due.
   [[nodiscard]] std::optional<TimePoint> NextAlarm() const;

@@ -34,7 +34,8 @@ std::string MessageOf(const k8s::Response& response) {
   return message.empty() ? "the API server answered " + std::to_string(response.status) : message;
 }
 
-// Steps at one instant that no healthy run needs: the largest scenarios take some tens of thousands.
+// Steps at one instant that no healthy run needs: the largest scenarios take some tens of
+// thousands.
 constexpr int kStepsPerInstant = 2'000'000;
 
 }  // namespace
@@ -145,7 +146,8 @@ void ScenarioPlayer::Create(const Action& action,
     on_rejected(Describe(action), MessageOf(created));
     return;
   }
-  // The server drops status on create where it is a subresource of its own; a scenario means what it says.
+  // The server drops status on create where it is a subresource of its own; a scenario means what
+  // it says.
   const Json& status = At(action.body, "status");
   if (!status.is_object() || status.empty() || !resource.has_status) {
     return;
@@ -288,8 +290,8 @@ Status World::Settle() {
       return {};
     }
   }
-  return std::unexpected(Error::Invalid("the world does not come to rest at " +
-                                        FormatDuration(now - options_.start)));
+  return std::unexpected(
+      Error::Invalid("the world does not come to rest at " + FormatDuration(now - options_.start)));
 }
 
 Result<bool> World::RunNextInstant(Duration until) {
@@ -299,7 +301,8 @@ Result<bool> World::RunNextInstant(Duration until) {
     MUSTER_RETURN_IF_ERROR(Settle());
     return true;
   }
-  // What can still change the cluster; alarms of the client alone (watch time-outs, discovery) keep nothing alive.
+  // What can still change the cluster; alarms of the client alone (watch time-outs, discovery) keep
+  // nothing alive.
   std::optional<TimePoint> next = player_.Next();
   const auto consider = [&](std::optional<TimePoint> when) {
     if (when && (!next || *when < *next)) {

@@ -20,7 +20,8 @@
 #include "sim/timeline.h"
 #include "sim/virtual_time.h"
 
-// A whole cluster in virtual time: the in-memory API server, the stand-ins, and the real controller.
+// A whole cluster in virtual time: the in-memory API server, the stand-ins, and the real
+// controller.
 namespace muster::sim {
 
 struct WorldOptions {
@@ -31,7 +32,8 @@ struct WorldOptions {
   TimePoint start = std::chrono::sys_days(std::chrono::year(2026) / 1 / 1);
 };
 
-// Applies scenario actions to an API server as a user with kubectl would. Used by the world and by the demo.
+// Applies scenario actions to an API server as a user with kubectl would. Used by the world and by
+// the demo.
 //
 // Threads  One.
 class ScenarioPlayer {
@@ -55,10 +57,17 @@ class ScenarioPlayer {
     bool namespaced = false;
     bool has_status = false;
   };
-  [[nodiscard]] const Resource* Find(const std::string& api_version, const std::string& kind, TimePoint now);
-  [[nodiscard]] std::string PathOf(const Resource& resource, const std::string& ns, const std::string& name) const;
+  [[nodiscard]] const Resource* Find(const std::string& api_version,
+                                     const std::string& kind,
+                                     TimePoint now);
+  [[nodiscard]] std::string PathOf(const Resource& resource,
+                                   const std::string& ns,
+                                   const std::string& name) const;
   void Perform(const Action& action, TimePoint now, const OnRejected& on_rejected);
-  void Create(const Action& action, const Resource& resource, TimePoint now, const OnRejected& on_rejected);
+  void Create(const Action& action,
+              const Resource& resource,
+              TimePoint now,
+              const OnRejected& on_rejected);
 
   ApiServer& server_;
   Scenario scenario_;
@@ -68,7 +77,8 @@ class ScenarioPlayer {
 };
 
 // Threads  One.
-// Errors   A run that cannot come to rest at one instant ends with kInvalid: a bug, reported with what was still moving.
+// Errors   A run that cannot come to rest at one instant ends with kInvalid: a bug, reported with
+// what was still moving.
 class World {
  public:
   World(Scenario scenario, WorldOptions options);
@@ -76,9 +86,11 @@ class World {
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
-  // Runs until `until` (since the start) or until nothing can happen any more. May be called again with a later time.
+  // Runs until `until` (since the start) or until nothing can happen any more. May be called again
+  // with a later time.
   [[nodiscard]] Status Run(Duration until);
-  // Moves to the next instant at which something happens, but not beyond `until`. False when there is none.
+  // Moves to the next instant at which something happens, but not beyond `until`. False when there
+  // is none.
   [[nodiscard]] Result<bool> RunNextInstant(Duration until);
   // Kills the controller without warning and starts a new one from nothing.
   void RestartController();

@@ -19,16 +19,16 @@
 //   kind: Expect
 //   why: one sentence
 //   until: 10m                # default 1h
-//   events: [{event: Admitted, owner: Job a/x, at: 30s}]      # each must occur; every given member must match
-//   never:  [{event: Preempted}]                              # none may occur
-//   order:  [{event: Started, owner: Job a/x}, {...}]         # must occur in this order
-//   waiting: [{owner: Job a/y, reason: WaitingForQuota, message: "2 more needed"}]
-//   notWaiting: [{owner: ...}]
-//   queues: {a: {pending: 1, reserving: 0, admitted: 0, usage: {default: {cpu: "4"}}}}
-//   objects: [{kind: Job, namespace: a, name: x, values: {/spec/suspend: true}}]
-//   absent:  [{kind: Pod, namespace: a}]
+//   events: [{event: Admitted, owner: Job a/x, at: 30s}]      # each must occur; every given member
+//   must match never:  [{event: Preempted}]                              # none may occur order:
+//   [{event: Started, owner: Job a/x}, {...}]         # must occur in this order waiting: [{owner:
+//   Job a/y, reason: WaitingForQuota, message: "2 more needed"}] notWaiting: [{owner: ...}] queues:
+//   {a: {pending: 1, reserving: 0, admitted: 0, usage: {default: {cpu: "4"}}}} objects: [{kind:
+//   Job, namespace: a, name: x, values: {/spec/suspend: true}}] absent:  [{kind: Pod, namespace:
+//   a}]
 //
-// `message` and `owner` match when they are contained; everything else must be equal. In usage an absent amount is zero.
+// `message` and `owner` match when they are contained; everything else must be equal. In usage an
+// absent amount is zero.
 namespace muster::sim {
 namespace {
 
@@ -45,7 +45,8 @@ CaseFile ReadCase(const std::string& path) {
   std::ostringstream text;
   text << in.rdbuf();
   CaseFile out{.path = path, .text = {}, .expect = {}};
-  // The Expect document is cut out by its separator, so that the rest stays the text that a user would write.
+  // The Expect document is cut out by its separator, so that the rest stays the text that a user
+  // would write.
   std::string scenario;
   std::istringstream lines(text.str());
   std::vector<std::string> documents(1);
@@ -101,7 +102,8 @@ bool Matches(const Json& entry, const Json& wanted) {
 }
 
 bool Any(const Json& entries, const Json& wanted) {
-  return std::any_of(entries.begin(), entries.end(), [&](const Json& entry) { return Matches(entry, wanted); });
+  return std::any_of(
+      entries.begin(), entries.end(), [&](const Json& entry) { return Matches(entry, wanted); });
 }
 
 std::string Shown(const Json& entries) {
@@ -129,14 +131,15 @@ bool IsObject(const Json& object, const Json& wanted) {
   const auto same = [&](const Json& from, const char* key) {
     return !wanted.contains(key) || from.value(key, "") == wanted.value(key, "");
   };
-  return same(object, "kind") && same(object, "apiVersion") && same(meta, "namespace") && same(meta, "name");
+  return same(object, "kind") && same(object, "apiVersion") && same(meta, "namespace") &&
+         same(meta, "name");
 }
 
 void CheckObjects(const Json& report, const Json& expect) {
   for (const Json& wanted : expect.value("objects", Json::array())) {
-    const auto found = std::find_if(report["objects"].begin(), report["objects"].end(), [&](const Json& object) {
-      return IsObject(object, wanted);
-    });
+    const auto found = std::find_if(report["objects"].begin(),
+                                    report["objects"].end(),
+                                    [&](const Json& object) { return IsObject(object, wanted); });
     if (found == report["objects"].end()) {
       ADD_FAILURE() << "no such object: " << wanted.dump();
       continue;
@@ -155,14 +158,17 @@ void CheckObjects(const Json& report, const Json& expect) {
 
 void CheckEvents(const Json& timeline, const Json& expect) {
   for (const Json& wanted : expect.value("events", Json::array())) {
-    EXPECT_TRUE(Any(timeline, wanted)) << "no such event: " << wanted.dump() << "\ntimeline:\n" << Shown(timeline);
+    EXPECT_TRUE(Any(timeline, wanted)) << "no such event: " << wanted.dump() << "\ntimeline:\n"
+                                       << Shown(timeline);
   }
   for (const Json& wanted : expect.value("never", Json::array())) {
-    EXPECT_FALSE(Any(timeline, wanted)) << "must not occur: " << wanted.dump() << "\ntimeline:\n" << Shown(timeline);
+    EXPECT_FALSE(Any(timeline, wanted)) << "must not occur: " << wanted.dump() << "\ntimeline:\n"
+                                        << Shown(timeline);
   }
   auto from = timeline.begin();
   for (const Json& wanted : expect.value("order", Json::array())) {
-    from = std::find_if(from, timeline.end(), [&](const Json& entry) { return Matches(entry, wanted); });
+    from = std::find_if(
+        from, timeline.end(), [&](const Json& entry) { return Matches(entry, wanted); });
     if (from == timeline.end()) {
       ADD_FAILURE() << "not in this order: " << wanted.dump() << "\ntimeline:\n" << Shown(timeline);
       return;
@@ -194,10 +200,14 @@ void RunCase(const std::string& path) {
 
   CheckEvents(report["timeline"], file.expect);
   for (const Json& wanted : file.expect.value("waiting", Json::array())) {
-    EXPECT_TRUE(Any(report["waiting"], wanted)) << "does not wait so: " << wanted.dump() << "\nwaiting:\n" << Shown(report["waiting"]);
+    EXPECT_TRUE(Any(report["waiting"], wanted))
+        << "does not wait so: " << wanted.dump() << "\nwaiting:\n"
+        << Shown(report["waiting"]);
   }
   for (const Json& wanted : file.expect.value("notWaiting", Json::array())) {
-    EXPECT_FALSE(Any(report["waiting"], wanted)) << "should not wait: " << wanted.dump() << "\nwaiting:\n" << Shown(report["waiting"]);
+    EXPECT_FALSE(Any(report["waiting"], wanted))
+        << "should not wait: " << wanted.dump() << "\nwaiting:\n"
+        << Shown(report["waiting"]);
   }
   for (const auto& [name, wanted] : file.expect.value("queues", Json::object()).items()) {
     ASSERT_TRUE(report["queues"].contains(name)) << name;
@@ -221,7 +231,8 @@ TEST_P(Scenarios, EndAsExpected) {
 
 std::vector<std::string> Files() {
   std::vector<std::string> out;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(MUSTER_SOURCE_DIR "/test/cases/scenarios")) {
+  for (const auto& entry :
+       std::filesystem::recursive_directory_iterator(MUSTER_SOURCE_DIR "/test/cases/scenarios")) {
     if (entry.path().extension() == ".yaml") {
       out.push_back(entry.path().string());
     }
@@ -232,7 +243,8 @@ std::vector<std::string> Files() {
 
 INSTANTIATE_TEST_SUITE_P(Cases, Scenarios, testing::ValuesIn(Files()), [](const auto& param) {
   std::string name = std::filesystem::path(param.param).stem().string();
-  std::replace_if(name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
+  std::replace_if(
+      name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
   return name;
 });
 

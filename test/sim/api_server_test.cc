@@ -80,7 +80,7 @@ TEST(ApiServer, StaleWritesConflictAndEqualOnesChangeNothing) {
   EXPECT_EQ(
       client.Merge(path, {{"metadata", {{"resourceVersion", "1"}}}, {"data", {{"a", "3"}}}}).status,
       409);
-EXPECT_FALSE(client.Merge(path, {{"data", {{"a", nullptr}}}}).body.contains("data"));
+  EXPECT_FALSE(client.Merge(path, {{"data", {{"a", nullptr}}}}).body.contains("data"));
 }
 
 TEST(ApiServer, WatchSeesEachChangeOnceAndOldOnesExpire) {
