@@ -12,6 +12,7 @@
 #include "sim/crds.h"
 #include "sim/embedded.h"
 #include "sim/patching.h"
+#include "sim/protobuf.h"
 #include "sim/rbac.h"
 #include "sim/rules.h"
 #include "sim/schema.h"
@@ -35,6 +36,30 @@ Json& Meta(Json& object) {
     meta = Json::object();
   }
   return meta;
+}
+
+// Puts a condition in the place of the one of its type.
+void SetPodCondition(Json& pod, Json condition) {
+  Json& conditions = pod["status"]["conditions"];
+  if (!conditions.is_array()) {
+    conditions = Json::array();
+  }
+  const auto it = std::ranges::find_if(
+      conditions, [&](const Json& c) { return Text(c, "type") == Text(condition, "type"); });
+  if (it == conditions.end()) {
+    conditions.push_back(std::move(condition));
+  } else {
+    *it = std::move(condition);
+  }
+}
+
+// The body as JSON; discarded when it is neither JSON nor protobuf.
+Json BodyOf(const Call& call) {
+  if (!IsProtobuf(call.request->content_type)) {
+    return ParseJson(call.request->body);
+  }
+  auto decoded = DecodeProtobuf(call.request->body);
+  return decoded ? *std::move(decoded) : Json(Json::value_t::discarded);
 }
 
 // What differs between two versions of an object when the fields that the server maintains are left
@@ -132,7 +157,11 @@ void Server::Remove(const ResourceInfo& resource, const StoredPtr& before) {
 }
 
 Outcome<Json> Server::DecodeBody(Call& call) const {
-  Json body = ParseJson(call.request->body);
+  Json body = BodyOf(call);
+  if (body.is_discarded() && IsProtobuf(call.request->content_type)) {
+    return std::unexpected(
+        UnsupportedMediaType(DecodeProtobuf(call.request->body).error().message));
+  }
   if (!body.is_object()) {
     return std::unexpected(BadRequest("the request body is not a JSON object"));
   }
@@ -265,6 +294,14 @@ Outcome<StoredPtr> Server::CommitUpdate(Call& call, const StoredPtr& old, Json o
   }
   const std::string given_uid = Text(meta, "uid");
   if (!given_uid.empty() && given_uid != Text(old_meta, "uid")) {
+    if (call.request->method == k8s::Method::kPatch) {
+      // A patch changes the field, and is told that it cannot; an update names the wrong object.
+      return std::unexpected(
+          InvalidObject(resource.group,
+                        resource.kind,
+                        call.name,
+                        {Invalid("metadata.uid", given_uid, "field is immutable")}));
+    }
     return std::unexpected(Conflict(resource.group,
                                     resource.plural,
                                     call.name,
@@ -478,7 +515,7 @@ namespace {
 Outcome<Json> DeleteOptionsOf(const Call& call) {
   Json out = Json::object();
   if (!call.request->body.empty()) {
-    out = ParseJson(call.request->body);
+    out = BodyOf(call);
     if (!out.is_object()) {
       return std::unexpected(BadRequest("the request body is not a JSON object"));
     }
@@ -700,7 +737,7 @@ Outcome<Answer> Server::DeleteCollection(Call& call) {
 }
 
 Outcome<Answer> Server::PodBinding(Call& call) {
-  const Json body = ParseJson(call.request->body);
+  const Json body = BodyOf(call);
   const Json* node = body.is_object() ? At(body, "target.name") : nullptr;
   if (node == nullptr || !node->is_string() || node->get<std::string>().empty()) {
     return std::unexpected(InvalidObject("", "Binding", call.name, {Required("target.name", "")}));
@@ -725,21 +762,11 @@ Outcome<Answer> Server::PodBinding(Call& call) {
     return refuse("pod " + call.name + " has non-empty .spec.schedulingGates");
   }
   object["spec"]["nodeName"] = *node;
-  Json& conditions = object["status"]["conditions"];
-  if (!conditions.is_array()) {
-    conditions = Json::array();
-  }
-  const auto it = std::ranges::find_if(
-      conditions, [](const Json& c) { return c.value("type", "") == "PodScheduled"; });
-  Json scheduled = {{"type", "PodScheduled"},
-                    {"status", "True"},
-                    {"lastProbeTime", nullptr},
-                    {"lastTransitionTime", FormatTime(call.now)}};
-  if (it == conditions.end()) {
-    conditions.push_back(std::move(scheduled));
-  } else {
-    *it = std::move(scheduled);
-  }
+  SetPodCondition(object,
+                  {{"type", "PodScheduled"},
+                   {"status", "True"},
+                   {"lastProbeTime", nullptr},
+                   {"lastTransitionTime", FormatTime(call.now)}});
   if (!call.dry_run) {
     Commit(*call.resource, Change::Type::kModified, std::move(object), old);
   }
@@ -754,15 +781,55 @@ Outcome<Answer> Server::PodBinding(Call& call) {
 }
 
 Outcome<Answer> Server::PodEviction(Call& call) {
-  const Json body = ParseJson(call.request->body);
+  const Json body = BodyOf(call);
   if (!body.is_object()) {
     return std::unexpected(BadRequest("the request body is not a JSON object"));
   }
-  const StoredPtr old = TableOf(*call.resource).Find(ObjectKey{.ns = call.ns, .name = call.name});
+  StoredPtr old = TableOf(*call.resource).Find(ObjectKey{.ns = call.ns, .name = call.name});
   if (!old) {
     return std::unexpected(NotFound("", "pods", call.name));
   }
-  auto done = DeleteOne(call, old, body.value("deleteOptions", Json::object()));
+  const std::string phase = Text(ObjectAt(old->json(), "status"), "phase");
+  const bool matters = phase != "Succeeded" && phase != "Failed" && phase != "Pending" &&
+                       !old->json()["metadata"].contains("deletionTimestamp");
+  const auto [begin, end] =
+      TableOf(*registry.Find("policy", "poddisruptionbudgets")).Range(call.ns);
+  for (auto it = begin; matters && it != end; ++it) {
+    const Json& budget = it->second->json();
+    const Json* selector = At(budget, "spec.selector");
+    if (selector == nullptr || !LabelMatcher::FromObject(*selector).Matches(old->json())) {
+      continue;
+    }
+    const Json& status = ObjectAt(budget, "status");
+    if (IntAt(status, "disruptionsAllowed").value_or(0) <= 0) {
+      Failure failure{
+          .code = 429,
+          .reason = "TooManyRequests",
+          .message = "Cannot evict pod as it would violate the pod's disruption budget.",
+          .details = Json::object()};
+      failure.details["causes"] = Json::array(
+          {{{"reason", "DisruptionBudget"},
+            {"message",
+             "The disruption budget " + it->first.name + " needs " +
+                 std::to_string(IntAt(status, "desiredHealthy").value_or(0)) +
+                 " healthy pods and has " +
+                 std::to_string(IntAt(status, "currentHealthy").value_or(0)) + " currently"}}});
+      return std::unexpected(std::move(failure));
+    }
+  }
+  const bool dry_run = call.dry_run || !ListAt(ObjectAt(body, "deleteOptions"), "dryRun").empty();
+  if (!dry_run && !old->json()["metadata"].contains("deletionTimestamp")) {
+    Json object = old->json();
+    SetPodCondition(object,
+                    {{"type", "DisruptionTarget"},
+                     {"status", "True"},
+                     {"reason", "EvictionByEvictionAPI"},
+                     {"message", "Eviction API: evicting"},
+                     {"lastProbeTime", nullptr},
+                     {"lastTransitionTime", FormatTime(call.now)}});
+    old = Commit(*call.resource, Change::Type::kModified, std::move(object), old);
+  }
+  auto done = DeleteOne(call, old, ObjectAt(body, "deleteOptions"));
   if (!done) {
     return done;
   }
@@ -845,7 +912,7 @@ Outcome<Answer> Server::Scale(Call& call) {
   if (call.request->method == k8s::Method::kGet) {
     return Answer{.status = 200, .body = std::move(scale), .object = {}, .text = {}};
   }
-  const Json body = ParseJson(call.request->body);
+  const Json body = BodyOf(call);
   if (body.is_discarded()) {
     return std::unexpected(BadRequest("the request body is not JSON"));
   }
