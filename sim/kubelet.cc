@@ -52,9 +52,17 @@ class Kubelet final : public StandIn {
 
   void OnPod(const api::ObjectKey& key, const Json* before, const Json* after, TimePoint now) {
     if (after == nullptr) {
-      times_.erase(key);
-      for (auto it = alarms_.begin(); it != alarms_.end();) {
-        it = it->second == key ? alarms_.erase(it) : std::next(it);
+      // Alarms are as many as pods that run, so only those of this pod are touched.
+      if (const auto times = times_.find(key); times != times_.end()) {
+        for (const std::optional<TimePoint>& at : {times->second.end, times->second.gone}) {
+          if (at) {
+            auto [it, last] = alarms_.equal_range(*at);
+            while (it != last) {
+              it = it->second == key ? alarms_.erase(it) : std::next(it);
+            }
+          }
+        }
+        times_.erase(times);
       }
     } else {
       dirty_.insert(key);
