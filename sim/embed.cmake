@@ -13,6 +13,10 @@ string(APPEND text "const std::string_view kBuiltinTypes = ")
 append_string(text "${SOURCE_DIR}/sim/builtin_types.json")
 string(APPEND text ";\n\n")
 
+string(APPEND text "const std::string_view kBuiltinWire = ")
+append_string(text "${SOURCE_DIR}/sim/builtin_wire.json")
+string(APPEND text ";\n\n")
+
 foreach(group IN ITEMS Crds Policies)
   if(group STREQUAL "Crds")
     file(GLOB files "${SOURCE_DIR}/api/crds/*.yaml")
