@@ -420,6 +420,27 @@ class Cycle {
   }
 
   const CapacityRule& Rule(const QueueRun& run, const std::vector<const CompiledFlavor*>& flavors) {
+    if (flavors.empty()) {
+      // Nothing that it asks for is charged, so no flavor was chosen. If all that the queue has may
+      // grow, so may what this pod set needs.
+      const CompiledFlavor* elastic = nullptr;
+      for (const CompiledGroup& group : run.queue->groups) {
+        for (const CompiledFlavor& flavor : group.flavors) {
+          if (flavor.capacity != Capacity::kElastic) {
+            return RuleFor(run, flavors);
+          }
+          elastic = &flavor;
+        }
+      }
+      if (elastic != nullptr) {
+        return RuleFor(run, {elastic});
+      }
+    }
+    return RuleFor(run, flavors);
+  }
+
+  const CapacityRule& RuleFor(const QueueRun& run,
+                              const std::vector<const CompiledFlavor*>& flavors) {
     const auto key = std::pair(run.queue, flavors);
     const auto it = rules_.find(key);
     if (it != rules_.end()) {
