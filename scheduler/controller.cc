@@ -338,6 +338,7 @@ void Controller::Impl::Changed(const Ptr<api::Pod>& old, const Ptr<api::Pod>& po
     }
   }
   if (!pod) {
+    late_pods.erase(key);
     return;
   }
   const api::OwnerReference* owner = pod->meta.controller();
@@ -354,7 +355,8 @@ void Controller::Impl::Changed(const Ptr<api::Pod>& old, const Ptr<api::Pod>& po
       const ObjectKey native{key.ns, pod->spec.scheduling_group};
       pods_of_native[native].insert(key);
       RerootGroup(native);
-      unit = UnitKey{UnitKind::kNative, root_of_group[native]};
+      unit = IsLate(key) ? UnitKey{UnitKind::kPod, key}
+                         : UnitKey{UnitKind::kNative, root_of_group[native]};
     } else {
       unit = UnitKey{UnitKind::kPod, key};
     }
@@ -391,6 +393,11 @@ void Controller::Impl::Changed(const Ptr<api::Workload>& old, const Ptr<api::Wor
     if (const auto unit = UnitOf(*workload)) {
       workloads_of_unit[*unit].insert(key);
       dirty_units.insert(*unit);
+      if (unit->kind == UnitKind::kPod) {
+        if (const auto it = unit_of_pod.find(unit->key); it != unit_of_pod.end()) {
+          it->second = *unit;  // a late native member, seen again after a restart
+        }
+      }
     }
     workloads_of_queue[ObjectKey{key.ns, workload->queue_name}].insert(key);
     if (workload->priority_class && workload->priority_class->kind == "WorkloadPriorityClass") {

@@ -99,6 +99,8 @@ struct Controller::Impl {
   std::map<api::ObjectKey, std::set<api::ObjectKey>> groups_of_root;  // kNative key -> PodGroups
   std::map<api::ObjectKey, api::ObjectKey> root_of_group;             // PodGroup -> kNative key
   std::map<api::ObjectKey, UnitKey> unit_of_pod;
+  // Native members that came when their gang had all it was granted: each queues by itself.
+  std::set<api::ObjectKey> late_pods;
 
   // --- what is to be looked at ---
   std::set<UnitKey> dirty_units;
@@ -221,6 +223,10 @@ struct Controller::Impl {
   // The unit that a Workload stands for, from its owners and annotations.
   std::optional<UnitKey> UnitOf(const api::Workload& workload) const;
   std::vector<api::Ptr<api::Pod>> PodsOf(const UnitKey& key) const;
+  // A native member with a Workload of its own, or about to get one.
+  bool IsLate(const api::ObjectKey& pod) const {
+    return late_pods.contains(pod) || workloads_of_unit.contains(UnitKey{UnitKind::kPod, pod});
+  }
   struct Ops;
   void ReconcileUnit(const UnitKey& key);
   void ReconcileJob(const UnitKey& key);

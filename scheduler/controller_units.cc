@@ -112,7 +112,11 @@ std::vector<Ptr<api::Pod>> Controller::Impl::PodsOf(const UnitKey& key) const {
       if (const auto groups = groups_of_root.find(key.key); groups != groups_of_root.end()) {
         for (const ObjectKey& group : groups->second) {
           if (const auto it = pods_of_native.find(group); it != pods_of_native.end()) {
-            add(it->second);
+            for (const ObjectKey& member : it->second) {
+              if (!IsLate(member)) {
+                add({member});
+              }
+            }
           }
         }
       }
@@ -340,6 +344,7 @@ void Controller::Impl::ReleasePods(const api::Workload& workload,
       }
     }
     std::int64_t free = info.count;
+    bool leaving = false;
     for (const Ptr<api::Pod>& pod : pods) {
       if (pod->terminated() || PodSetOf(*pod, workload, unit) != name) {
         continue;
@@ -354,6 +359,7 @@ void Controller::Impl::ReleasePods(const api::Workload& workload,
         continue;
       }
       --free;
+      leaving = leaving || pod->meta.deleting();
       if (const auto it = room.find(node); it != room.end()) {
         --it->second;
       }
@@ -378,6 +384,14 @@ void Controller::Impl::ReleasePods(const api::Workload& workload,
         continue;
       }
       if (free <= 0) {
+        // One held member keeps a whole native group from being scheduled, so what comes on top
+        // queues by itself, unless it replaces a member that is just ending.
+        if (unit.kind == UnitKind::kNative && !leaving) {
+          late_pods.insert(key);
+          unit_of_pod[key] = UnitKey{UnitKind::kPod, key};
+          dirty_units.insert(UnitKey{UnitKind::kPod, key});
+          continue;
+        }
         break;
       }
       std::string node;
@@ -706,7 +720,7 @@ void Controller::Impl::ReconcilePods(const UnitKey& key) {
         if (const auto members_it = pods_of_native.find(group);
             members_it != pods_of_native.end()) {
           for (const ObjectKey& pod : members_it->second) {
-            if (Ptr<api::Pod> object = Find<api::Pod>(pod)) {
+            if (Ptr<api::Pod> object = Find<api::Pod>(pod); object && !IsLate(pod)) {
               entry.pods.push_back(std::move(object));
             }
           }

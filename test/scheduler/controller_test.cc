@@ -355,20 +355,56 @@ TEST(Controller, KeepsAGroupAwayFromAForeignWorkload) {
   }));
 }
 
+void AddNativeGroup(Harness& world, const std::string& name, int least) {
+  Json group = Json::parse(
+      R"({"apiVersion":"scheduling.k8s.io/v1beta1","kind":"PodGroup","metadata":{"namespace":"a"},
+    "spec":{"schedulingPolicy":{"gang":{}}}})");
+  group["metadata"]["name"] = name;
+  group["spec"]["schedulingPolicy"]["gang"]["minCount"] = least;
+  world.Create(group);
+}
+
+void AddNativeMember(Harness& world, const std::string& name, const std::string& group) {
+  Json pod = HeldPod("a", name, "lq", "1");
+  pod["spec"]["schedulingGroup"] = {{"podGroupName", group}};
+  world.Create(pod);
+}
+
 TEST(Controller, ReleasesANativeGangTogether) {
   Harness world;
-  InstallQueue(world, "2");
-  Json group = Json::parse(
-      R"({"apiVersion":"scheduling.k8s.io/v1beta1","kind":"PodGroup","metadata":{"namespace":"a","name":"g"},
-    "spec":{"schedulingPolicy":{"gang":{"minCount":2}}}})");
-  world.Create(group);
-  for (const std::string name : {"m1", "m2"}) {
-    Json pod = HeldPod("a", name, "lq", "1");
-    pod["spec"]["schedulingGroup"] = {{"podGroupName", "g"}};
-    world.Create(pod);
-    ASSERT_TRUE(world.Settle());
-    EXPECT_EQ(Open(world, {"m1", "m2"}), name == "m2" ? 2 : 0);
-  }
+  InstallQueue(world, "3");
+  AddNativeGroup(world, "g", 2);
+  AddNativeMember(world, "m1", "g");
+  world.Advance(seconds(5));
+  EXPECT_EQ(Open(world, {"m1"}), 0);
+  AddNativeMember(world, "m2", "g");
+  AddNativeMember(world, "m3", "g");
+  ASSERT_TRUE(world.Settle());
+  EXPECT_EQ(Open(world, {"m1", "m2", "m3"}), 3);
+  EXPECT_EQ(world.OnlyWorkload("a")["spec"]["podSets"][0]["count"], 3);
+}
+
+// A member that comes after the admission queues by itself, also after a restart.
+TEST(Controller, LetsALateNativeMemberQueueByItself) {
+  Harness world;
+  InstallQueue(world, "3");
+  AddNativeGroup(world, "g", 2);
+  AddNativeMember(world, "m1", "g");
+  AddNativeMember(world, "m2", "g");
+  world.Advance(seconds(2));
+  EXPECT_EQ(Open(world, {"m1", "m2"}), 2);
+  AddNativeMember(world, "m3", "g");
+  AddNativeMember(world, "m4", "g");
+  world.Advance(seconds(2));
+  EXPECT_EQ(Open(world, {"m3"}) + Open(world, {"m4"}), 1) << "3 of 4 fit";
+  world.Restart();
+  world.Advance(seconds(2));
+  EXPECT_EQ(Open(world, {"m1", "m2", "m3", "m4"}), 3);
+  EXPECT_EQ(world.server().List("kueue.x-k8s.io/workloads").size(), 3U);
+  world.Merge("/api/v1/namespaces/a/pods/m1/status", {{"status", {{"phase", "Succeeded"}}}});
+  world.Merge("/api/v1/namespaces/a/pods/m2/status", {{"status", {{"phase", "Succeeded"}}}});
+  world.Advance(seconds(2));
+  EXPECT_EQ(Open(world, {"m1", "m2", "m3", "m4"}), 4);
 }
 
 TEST(Controller, IgnoresAJobWithAnUnknownQueueButSaysWhy) {
