@@ -8,6 +8,7 @@
 
 #include "api/json.h"
 #include "k8sclient/api_error.h"
+#include "k8sclient/managed_fields.h"
 #include "k8sclient/requests.h"
 #include "k8sclient/store.h"
 #include "k8sclient/watch_decoder.h"
@@ -148,7 +149,9 @@ struct Informer::State {
       Feed(self, watch_input::ListFailed{.error = ErrorFromResponse(*answer)});
       return;
     }
-    Result<Json> list = api::ParseJson(answer->body);
+    std::string scratch;
+    Result<Json> list = api::ParseJson(WithoutManagedFields(answer->body, scratch));
+    scratch = std::string();
     if (list && !list->is_object()) {
       list = std::unexpected(Error::Invalid("not an object"));
     }

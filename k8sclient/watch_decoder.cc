@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "k8sclient/managed_fields.h"
+
 namespace muster::k8s {
 namespace {
 
@@ -34,7 +36,8 @@ std::optional<WatchEventType> TypeOf(std::string_view name) {
 }  // namespace
 
 Result<WatchEvent> ParseWatchEvent(std::string_view line) {
-  Result<Json> parsed = api::ParseJson(line);
+  std::string scratch;
+  Result<Json> parsed = api::ParseJson(WithoutManagedFields(line, scratch));
   if (!parsed) {
     return std::unexpected(parsed.error().At("watch event"));
   }

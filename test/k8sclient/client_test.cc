@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "k8sclient/api_error.h"
+#include "k8sclient/managed_fields.h"
 #include "k8sclient/rate_limiter.h"
 #include "k8sclient/requests.h"
 #include "k8sclient/store.h"
@@ -291,6 +292,33 @@ TEST(RateLimiter, ForgetsACancelledStreamAndAnswersWhatWaitsAtItsEnd) {
   timers.Advance(std::chrono::minutes(1));
   EXPECT_EQ(answered, 11);
   EXPECT_TRUE(inner.streams.empty());
+}
+
+TEST(ManagedFields, AreLeftOutAndNothingElse) {
+  struct Row {
+    std::string text;
+    std::string expect;
+  };
+  const std::vector<Row> rows{
+      {R"({"a":1})", R"({"a":1})"},
+      {R"({"metadata":{"managedFields":[{"f":{"x]":"}\"]\\"}}],"name":"n"}})",
+       R"({"metadata":{"managedFields":null,"name":"n"}})"},
+      {R"({"items":[{"m":0,"managedFields":[]},{"managedFields":[[],[1]]}]})",
+       R"({"items":[{"m":0,"managedFields":null},{"managedFields":null}]})"},
+      // Not a list, not the whole key, inside a string.
+      {R"({"managedFields":"[","x":[]})", R"({"managedFields":"[","x":[]})"},
+      {R"({"x\"managedFields":[1]})", R"({"x\"managedFields":[1]})"},
+      {R"({"note":"{\"managedFields\":[1]}"})", R"({"note":"{\"managedFields\":[1]}"})"},
+      // No JSON stays none.
+      {R"({"managedFields":[)", R"({"managedFields":[)"},
+      {R"({"managedFields":["\)", R"({"managedFields":["\)"},
+      {R"({"managedFields":)", R"({"managedFields":)"},
+      {R"("managedFields":[])", R"("managedFields":[])"},
+  };
+  for (const Row& row : rows) {
+    std::string scratch = "old";
+    EXPECT_EQ(WithoutManagedFields(row.text, scratch), row.expect);
+  }
 }
 
 TEST(WatchDecoder, GivesTheSameEventsHoweverBytesAreCut) {
