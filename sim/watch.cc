@@ -21,9 +21,13 @@ std::string ErrorEvent(const Failure& failure) {
 
 Stream::Stream(std::shared_ptr<Server> server, Call call, LabelMatcher labels, FieldMatcher fields)
     : server_(std::move(server)),
+      resource_(*call.resource),
       call_(std::move(call)),
       labels_(std::move(labels)),
       fields_(std::move(fields)) {
+  const auto version = call_.version - call_.resource->versions.data();
+  call_.resource = &resource_;
+  call_.version = &resource_.versions[static_cast<std::size_t>(version)];
   call_.request = nullptr;
 }
 
@@ -98,7 +102,8 @@ std::string Stream::Read() {
     bookmark_due_ = false;
     EmitBookmark(out, server_->version, false);
   }
-  if (ending_) {
+  // A watch ends with the definition of what it watches, once it has told that the objects went.
+  if (ending_ || !server_->registry.all().contains(resource_.key())) {
     closed_ = true;
   }
   return out;

@@ -1,7 +1,9 @@
 #include <algorithm>
+#include <array>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <unistd.h>
 #include <vector>
@@ -413,32 +415,67 @@ TEST_P(Contract, InformersFollowByPagesAndByStream) {
   EXPECT_TRUE(everybody([](const Seen& s) { return s.informer->stats().lists == 1; }));
 }
 
-TEST_P(Contract, InformersOfAbsentKindsSayNotFoundAndGoOn) {
-  // Composite groups are an alpha kind that neither server offers by default.
-  int troubles = 0;
-  ErrorCode code{};
-  k8s::InformerOptions options;
-  options.kind = Kind::kCompositePodGroup;
-  k8s::Informer informer(target_->transport(),
-                         target_->timers(),
-                         options,
-                         {.on_upsert = {},
-                          .on_delete = {},
-                          .on_synced = {},
-                          .on_bad_object = {},
-                          .on_trouble = [&](Kind, const Error& e) {
-                            ++troubles;
-                            code = e.code;
-                          }});
-  k8s::Discovery discovery(*client_, target_->timers(), {}, {});
-  discovery.Start();
-  ASSERT_TRUE(Until([&] { return discovery.known(); }));
-  if (discovery.served().Has(Kind::kCompositePodGroup)) {
-    GTEST_SKIP() << "this server has the kind";
+TEST_P(Contract, InformersOfAbsentKindsWaitUntilTheirDefinitionComes) {
+  const std::string crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+  const api::KindInfo& info = api::Info(Kind::kTopology);
+  const std::string crd_name = std::string(info.plural) + "." + std::string(info.group);
+  if (Send(k8s::Get(crds + "/" + crd_name))) {
+    if (GetParam().name != "SimApiServer") {
+      GTEST_SKIP() << "this server has " << crd_name << ", which may be in use";
+    }
+    ASSERT_TRUE(Send(k8s::Delete(crds + "/" + crd_name)));
   }
+  int not_found = 0;
+  int synced = 0;
+  std::set<std::string> seen;
+  k8s::InformerOptions options;
+  options.kind = Kind::kTopology;
+  options.machine.backoff.max = seconds(1);
+  k8s::Informer informer(
+      target_->transport(),
+      target_->timers(),
+      options,
+      {.on_upsert = [&](const api::Object& o) { seen.insert(api::MetaOf(o).name); },
+       .on_delete = [&](Kind, const api::ObjectKey& key) { seen.erase(key.name); },
+       .on_synced = [&](Kind) { ++synced; },
+       .on_bad_object = [](Kind,
+                           const api::ObjectMeta& m,
+                           const Error& e) { ADD_FAILURE() << m.name << ": " << e.message; },
+       .on_trouble = [&](Kind,
+                         const Error& e) { not_found += e.code == ErrorCode::kNotFound ? 1 : 0; }});
   informer.Start();
-  ASSERT_TRUE(Until([&] { return troubles >= 2; }, seconds(60)));
-  EXPECT_EQ(code, ErrorCode::kNotFound);
+  ASSERT_TRUE(Until([&] { return not_found >= 2; }));
+  EXPECT_EQ(synced, 0);
+
+  Json crd = Object("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", crd_name);
+  crd["metadata"]["annotations"] = {{"api-approved.kubernetes.io", "unapproved, for a test"}};
+  crd["spec"] = {{"group", info.group},
+                 {"scope", "Cluster"},
+                 {"names",
+                  {{"plural", info.plural},
+                   {"singular", "topology"},
+                   {"kind", info.name},
+                   {"listKind", "TopologyList"}}},
+                 {"versions",
+                  {{{"name", info.version},
+                    {"served", true},
+                    {"storage", true},
+                    {"schema",
+                     {{"openAPIV3Schema",
+                       {{"type", "object"}, {"x-kubernetes-preserve-unknown-fields", true}}}}}}}}};
+  const Reply defined = Send(k8s::Create(crds, crd));
+  ASSERT_TRUE(defined) << defined.error().message;
+  ASSERT_TRUE(Until([&] { return synced == 1; }));
+  Json topology = Object(info.ApiVersion(), std::string(info.name), "", run_);
+  topology["spec"] = {{"levels", {{{"nodeLabel", "kubernetes.io/hostname"}}}}};
+  const Reply made = Send(k8s::Create(api::Path(Kind::kTopology, "", ""), topology));
+  ASSERT_TRUE(made) << made.error().message;
+  ASSERT_TRUE(Until([&] { return seen.contains(run_); }));
+  // With the definition its objects go, and each is told.
+  ASSERT_TRUE(Send(k8s::Delete(crds + "/" + crd_name)));
+  EXPECT_TRUE(Until([&] { return seen.empty(); }));
+  const int before = not_found;
+  EXPECT_TRUE(Until([&] { return not_found > before; }));
 }
 
 TEST_P(Contract, WatchesResumeFromAVersionAndRefuseOldOnes) {
