@@ -576,7 +576,7 @@ Outcome<bool> Policies::Mutate(Call& call,
                                const Json* old) const {
   bool changed = false;
   std::set<std::string> again;
-  const Json request = RequestObject(call, operation);
+  std::optional<Json> request;
   // A second round for policies that want to see what others did.
   for (int round = 0; round < 2; ++round) {
     bool changed_now = false;
@@ -586,6 +586,9 @@ Outcome<bool> Policies::Mutate(Call& call,
       }
       if (!policy.match.Matches(impl_->server, call, operation, &object, old)) {
         continue;
+      }
+      if (!request) {
+        request = RequestObject(call, operation);
       }
       for (const Binding& binding : policy.bindings) {
         if (!binding.match.Matches(impl_->server, call, operation, &object, old)) {
@@ -618,7 +621,7 @@ Outcome<bool> Policies::Mutate(Call& call,
             const Evaluation evaluation(impl_->server,
                                         call.user,
                                         policy,
-                                        request,
+                                        *request,
                                         &object,
                                         old,
                                         param_json,
@@ -639,7 +642,7 @@ Outcome<bool> Policies::Mutate(Call& call,
             const Evaluation evaluation(impl_->server,
                                         call.user,
                                         policy,
-                                        request,
+                                        *request,
                                         &object,
                                         old,
                                         param_json,

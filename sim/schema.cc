@@ -611,7 +611,7 @@ void DefaultNode(const Schema& schema, Json& value) {
 class Decoder {
  public:
   Decoder(std::string_view kind, std::vector<std::string>* unknown)
-      : kind_(kind), unknown_(unknown) {}
+      : holder_(kind), unknown_(unknown) {}
 
   bool Node(const Schema& schema, Json& value, const std::string& path, int depth) {
     if (depth > kMaxJsonDepth) {
@@ -665,7 +665,7 @@ class Decoder {
 
  private:
   bool Wrong(const std::string& found, const std::string& wanted, const std::string& path) {
-    error = "json: cannot unmarshal " + found + " into Go struct field " + std::string(kind_) +
+    error = "json: cannot unmarshal " + found + " into Go struct field " + holder_ +
             (path.empty() ? "" : "." + path) + " of type " + wanted;
     return false;
   }
@@ -730,6 +730,11 @@ class Decoder {
     if (free_form) {
       return true;
     }
+    // Messages name the innermost type, as Go does.
+    const std::string outer = holder_;
+    if (!schema.name.empty() && depth > 0) {
+      holder_ = schema.name.substr(schema.name.rfind('.') + 1);
+    }
     for (auto it = value.begin(); it != value.end();) {
       const Schema* child = schema.Property(it.key());
       if (child == nullptr) {
@@ -759,10 +764,11 @@ class Decoder {
       }
       ++it;
     }
+    holder_ = outer;
     return true;
   }
 
-  std::string_view kind_;
+  std::string holder_;
   std::vector<std::string>* unknown_;
 };
 

@@ -202,7 +202,7 @@ void ScenarioPlayer::Perform(const Action& action, TimePoint now, const OnReject
 World::World(Scenario scenario, WorldOptions options)
     : options_(std::move(options)),
       timers_(options_.start),
-      server_(std::make_unique<ApiServer>(ApiServerOptions{})),
+      server_(std::make_unique<ApiServer>(ApiServerOptions{.managed_fields = false})),
       player_(*server_, std::move(scenario), options_.start) {
   // Without rivals the lease would only add writes and perpetual alarms.
   options_.controller.leader_elect = false;

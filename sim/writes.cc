@@ -91,10 +91,11 @@ bool SameButForServerFields(const Json& a, const Json& b) {
   return true;
 }
 
-// True when something besides metadata and status changed.
-bool SpecChanged(const Json& before, const Json& after) {
-  const auto plain = [](const std::string& key) {
-    return key != "metadata" && key != "status" && key != "apiVersion" && key != "kind";
+// True when something besides metadata and a status with a path of its own changed.
+bool SpecChanged(const Json& before, const Json& after, bool has_status) {
+  const auto plain = [has_status](const std::string& key) {
+    return key != "metadata" && (key != "status" || !has_status) && key != "apiVersion" &&
+           key != "kind";
   };
   for (const auto& [key, value] : before.items()) {
     if (plain(key) && (!after.contains(key) || after[key] != value)) {
@@ -379,7 +380,7 @@ Outcome<StoredPtr> Server::CommitUpdate(Call& call, const StoredPtr& old, Json o
   if (same) {
     return old;
   }
-  if (resource.generation && SpecChanged(before, object)) {
+  if (resource.generation && SpecChanged(before, object, resource.Storage().status)) {
     BumpGeneration(final_meta);
   }
   if (call.dry_run) {
