@@ -13,7 +13,7 @@ struct EmbeddedFile {
 };
 
 extern const std::string_view kBuiltinTypes;                 // sim/builtin_types.json
-extern const std::string_view kBuiltinWire;   // sim/builtin_wire.json
+extern const std::string_view kBuiltinWire;                  // sim/builtin_wire.json
 [[nodiscard]] std::span<const EmbeddedFile> EmbeddedCrds();  // api/crds/*.yaml, sorted by name
 [[nodiscard]] std::span<const EmbeddedFile>
 EmbeddedPolicies();  // charts/muster/policies/*.yaml, sorted by name

@@ -93,7 +93,8 @@ class Stream final : public WatchStream {
   void EmitBookmark(std::string& out, std::int64_t version, bool initial_end) const;
 
   std::shared_ptr<Server> server_;
-  ResourceInfo resource_;  // call_ points into it: a definition may change or go while it is watched
+  ResourceInfo
+      resource_;  // call_ points into it: a definition may change or go while it is watched
   Call call_;
   LabelMatcher labels_;
   FieldMatcher fields_;
