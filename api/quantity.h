@@ -30,6 +30,8 @@ class Quantity {
   // thousandths.
   [[nodiscard]] std::int64_t Value() const;
   [[nodiscard]] std::int64_t MilliValue() const;
+  // All of it, in billionths: nothing is rounded.
+  [[nodiscard]] __int128 NanoValue() const { return nano_; }
   // True when whole units (or thousandths) do not fit int64.
   [[nodiscard]] bool ValueOverflows() const;
   [[nodiscard]] bool MilliValueOverflows() const;

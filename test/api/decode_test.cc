@@ -1,4 +1,6 @@
 #include <limits>
+#include <string>
+#include <utility>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -251,6 +253,41 @@ TEST(Decode, ClusterQueue) {
   EXPECT_TRUE(plain->fungibility.can_preempt_try_next);
   EXPECT_EQ(plain->fair_weight, std::nullopt);
   EXPECT_EQ(plain->status, nullptr);
+}
+
+TEST(Decode, FairSharingWeightsKeepEveryDigit) {
+  const std::string with = R"({"spec":{"fairSharing":{"weight":%}}})";
+  for (const auto& [written, same] : {std::pair<std::string, std::string>{"0", "0"},
+                                      {"2", "2"},
+                                      {"\"1n\"", "1n"},
+                                      {"\"2n\"", "2n"},
+                                      {"\"750m\"", "750m"},
+                                      {"-1", "-1"},
+                                      {"\"1.000000001\"", "1000000001n"},
+                                      {"1e18", "1e18"},
+                                      {"\"1e18\"", "1e18"},
+                                      {"1000000000000000000", "1E"}}) {
+    std::string json = with;
+    json.replace(json.find('%'), 1, written);
+    const char* text = json.c_str();
+    const Result<Quantity> wanted = Quantity::Parse(same);
+    ASSERT_TRUE(wanted) << same;
+    const auto queue = Must<ClusterQueue>(text);
+    const auto cohort = Must<Cohort>(text);
+    const auto local = Must<LocalQueue>(text);
+    ASSERT_TRUE(queue->fair_weight && cohort->fair_weight && local->fair_weight) << json;
+    EXPECT_EQ(*queue->fair_weight, *wanted) << json;
+    EXPECT_EQ(*cohort->fair_weight, *wanted) << json;
+    EXPECT_EQ(*local->fair_weight, *wanted) << json;
+  }
+  for (const char* text : {R"({})",
+                           R"({"spec":{"fairSharing":{}}})",
+                           R"({"spec":{"fairSharing":null}})",
+                           R"({"spec":{"fairSharing":{"weight":null}}})"}) {
+    EXPECT_EQ(Must<ClusterQueue>(text)->fair_weight, std::nullopt) << text;
+    EXPECT_EQ(Must<Cohort>(text)->fair_weight, std::nullopt) << text;
+    EXPECT_EQ(Must<LocalQueue>(text)->fair_weight, std::nullopt) << text;
+  }
 }
 
 TEST(Decode, SmallQueueingKinds) {

@@ -74,9 +74,23 @@ TEST(Quantity, ReadsAndPrintsWhatGoDoes) {
         << line;
     EXPECT_EQ(parsed->negative(), columns[2].starts_with('-')) << line;
     EXPECT_EQ(*parsed, Q(columns[2] + "n")) << line;
+    EXPECT_TRUE(parsed->NanoValue() == Q(columns[2] + "n").NanoValue()) << line;
   }
   EXPECT_GT(good, 3000);
   EXPECT_GT(bad, 200);
+}
+
+TEST(Quantity, ShowsEveryBillionth) {
+  const __int128 unit = 1'000'000'000;
+  EXPECT_TRUE(Quantity().NanoValue() == 0);
+  EXPECT_TRUE(Q("1n").NanoValue() == 1);
+  EXPECT_TRUE(Q("0.1n").NanoValue() == 1);  // rounded up where Go does
+  EXPECT_TRUE(Q("-1500m").NanoValue() == -3 * unit / 2);
+  EXPECT_TRUE(Q("1.000000001").NanoValue() == unit + 1);
+  EXPECT_TRUE(Q("1Ki").NanoValue() == 1024 * unit);
+  EXPECT_TRUE(Q("1000000000000000000.000000001").NanoValue() == unit * unit * unit + 1);
+  EXPECT_TRUE(Q("1e40").NanoValue() > 0);
+  EXPECT_TRUE(Q("-1e40").NanoValue() < 0);
 }
 
 TEST(Quantity, ComparesExactlyAcrossSuffixes) {
