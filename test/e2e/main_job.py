@@ -321,6 +321,35 @@ def stopping_and_draining_a_queue(state):
         s.wait_running(2, "work")
 
 
+def queues_and_flavors_stay_while_they_are_used(state):
+    """The controller holds queues and flavors by a finalizer: deleted while in use, they go when the last use ends."""
+    with state.scene("use") as s:
+        s.nodes(1, cpu="8")
+        s.flavor()
+        s.queue({"cpu": "4"})
+        for kind in ("ClusterQueue", "ResourceFlavor"):
+            wait("the finalizer of the %s" % kind, lambda kind=kind: "kueue.x-k8s.io/resource-in-use" in s.api.get(kind, s.ns)["metadata"].get("finalizers", []))
+        s.job("work", 2, {"cpu": "1"})
+        s.wait_running(2, "work")
+        s.job("late", 3, {"cpu": "1"})
+        s.api.delete("ResourceFlavor", s.ns)
+        s.api.delete("ClusterQueue", s.ns)
+        s.wait_reason("late", s.ns)
+        stays("a queue that holds work, and its flavor", lambda: all(
+            s.api.get(kind, s.ns)["metadata"].get("deletionTimestamp") for kind in ("ClusterQueue", "ResourceFlavor")), 2)
+        assert len(s.running("work")) == 2 and s.suspended("late")
+        s.api.delete("Job", "work", s.ns)
+
+        def gone(kind):
+            try:
+                s.api.get(kind, s.ns)
+                return False
+            except ApiError as error:
+                return error.status == 404
+        wait("the queue is gone", lambda: gone("ClusterQueue"))
+        wait("the flavor is gone", lambda: gone("ResourceFlavor"))
+
+
 def jobs_without_queue_name_are_left_alone(state):
     """WV-01: with the controller down, other objects can be created and run; queue-named jobs are created suspended."""
     with state.scene("alone") as s:
@@ -410,6 +439,7 @@ TESTS = [
     teams_borrow_within_limits,
     finished_jobs_give_quota_back,
     stopping_and_draining_a_queue,
+    queues_and_flavors_stay_while_they_are_used,
     jobs_without_queue_name_are_left_alone,
     bad_input_is_isolated,
     cohort_cycles_are_named_and_survived,
