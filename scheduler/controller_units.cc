@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <charconv>
 #include <functional>
+#include <iterator>
 #include <set>
 
 #include "jobs/batch_job.h"
@@ -467,55 +468,89 @@ void Controller::Impl::BindMembers(const api::Workload& workload,
                                    const std::vector<Ptr<api::Pod>>& pods) {
   const ObjectKey key = workload.meta.key();
   const AdmissionDecision* decision = state.DecisionOf(key);
-  if (decision == nullptr || !decision->gang || !decision->placement) {
+  if (decision != nullptr && (!decision->gang || !decision->placement)) {
     return;
   }
   Members& known = members[key];
-  for (const Ptr<api::Pod>& pod : pods) {
-    if (pod->spec.node_name.empty() || known.index_of_pod.contains(pod->meta.key())) {
-      continue;
+  std::vector<Ptr<api::Pod>> fresh;
+  std::ranges::copy_if(pods, std::back_inserter(fresh), [&](const Ptr<api::Pod>& pod) {
+    return !pod->spec.node_name.empty() && !known.index_of_pod.contains(pod->meta.key());
+  });
+  if (fresh.empty()) {
+    return;
+  }
+  // What was promised, by pod set. After a restart the plan is worked out again at the next
+  // decision, for those members only that have no node: it must know first who has one.
+  struct Promise {
+    std::size_t pod_class = 0;
+    std::int32_t index = 0;
+    std::string node;
+  };
+  std::map<std::string, std::vector<Promise>> promises;
+  if (decision != nullptr) {
+    for (const placement::PodPlacement& pod : decision->placement->pods) {
+      promises[decision->gang->classes[pod.pod_class].name].push_back(
+          {.pod_class = pod.pod_class, .index = pod.index, .node = pod.node});
     }
-    const std::string set = PodSetOf(*pod, workload, unit);
-    std::optional<std::size_t> pod_class;
-    for (std::size_t i = 0; i < decision->gang->classes.size() && !pod_class; ++i) {
-      if (decision->gang->classes[i].name == set) {
-        pod_class = i;
+  } else if (workload.admission) {
+    for (std::size_t i = 0; i < workload.pod_sets.size(); ++i) {
+      const api::PodSet& set = workload.pod_sets[i];
+      std::vector<Promise>& list = promises[set.name];
+      for (const api::PodSetAssignment& assignment : workload.admission->pod_sets) {
+        if (assignment.name != set.name) {
+          continue;
+        }
+        const std::int32_t count = assignment.count.value_or(set.count);
+        for (const auto& [node, pinned] : PinsOf(assignment)) {
+          for (std::int32_t k = 0; k < pinned && std::ssize(list) < count; ++k) {
+            list.push_back(
+                {.pod_class = i, .index = static_cast<std::int32_t>(list.size()), .node = node});
+          }
+        }
+        // More pods than these cannot take a promise.
+        const auto enough = std::min<std::int64_t>(count, std::ssize(list) + std::ssize(pods));
+        while (std::ssize(list) < enough) {
+          list.push_back(
+              {.pod_class = i, .index = static_cast<std::int32_t>(list.size()), .node = {}});
+        }
       }
     }
-    if (!pod_class) {
+  }
+  for (const Ptr<api::Pod>& pod : fresh) {
+    const auto list = promises.find(PodSetOf(*pod, workload, unit));
+    if (list == promises.end()) {
       continue;
     }
+    const auto bind = [&](const std::pair<std::size_t, std::int32_t>& id) {
+      known.used.insert(id);
+      known.index_of_pod[pod->meta.key()] = id;
+      state.BindMember(key, id.first, id.second);
+    };
     if (const auto planned = known.planned.find(pod->meta.key());
         planned != known.planned.end() && !known.used.contains(planned->second)) {
-      known.used.insert(planned->second);
-      known.index_of_pod[pod->meta.key()] = planned->second;
-      state.BindMember(key, planned->second.first, planned->second.second);
+      bind(planned->second);
       continue;
     }
     // The promise on the pod's own node, else one without a node, else any of its class that is
     // left.
-    std::optional<std::int32_t> best;
+    const Promise* best = nullptr;
     int best_rank = 3;
-    for (const placement::PodPlacement& promise : decision->placement->pods) {
-      if (promise.pod_class != *pod_class ||
-          known.used.contains({promise.pod_class, promise.index})) {
+    for (const Promise& promise : list->second) {
+      if (known.used.contains({promise.pod_class, promise.index})) {
         continue;
       }
       const int rank = promise.node == pod->spec.node_name ? 0 : promise.node.empty() ? 1 : 2;
       if (rank < best_rank) {
         best_rank = rank;
-        best = promise.index;
+        best = &promise;
         if (rank == 0) {
           break;
         }
       }
     }
-    if (!best) {
-      continue;
+    if (best != nullptr) {
+      bind({best->pod_class, best->index});
     }
-    known.used.insert({*pod_class, *best});
-    known.index_of_pod[pod->meta.key()] = {*pod_class, *best};
-    state.BindMember(key, *pod_class, *best);
   }
 }
 
@@ -627,10 +662,8 @@ void Controller::Impl::ReconcileJob(const UnitKey& key) {
                                    !reserved && job->suspend && unit.suspended);
   };
   ops.start = [&](const api::Workload& workload) {
-    const auto pods = PodsOf(key);
-    BindMembers(workload, key, pods);
     if (!unit.suspended) {
-      ReleasePods(workload, key, pods, true);
+      ReleasePods(workload, key, PodsOf(key), true);
       return;
     }
     if (!MayWrite(Kind::kJob, key.key, key)) {
@@ -798,10 +831,7 @@ void Controller::Impl::ReconcilePods(const UnitKey& key) {
     return !unit.not_ready.empty() ||
            jobs::EquivalentPodSets(unit.pod_sets, workload.pod_sets, std::nullopt, false, false);
   };
-  ops.start = [&](const api::Workload& workload) {
-    BindMembers(workload, key, pods);
-    ReleasePods(workload, key, pods, false);
-  };
+  ops.start = [&](const api::Workload& workload) { ReleasePods(workload, key, pods, false); };
   ops.stop = [&](std::string_view reason,
                  const std::string& message,
                  const api::Workload* /*workload*/) { StopPods(key, pods, reason, message); };
@@ -902,6 +932,9 @@ void Controller::Impl::ReconcileGeneric(const UnitKey& key, jobs::Unit& unit, Op
   if (!match && unit.finished) {
     ops.finalize();
     return;
+  }
+  if (match && match->quota_reserved()) {
+    BindMembers(*match, key, PodsOf(key));
   }
   const std::string elsewhere = key.key.ns + "/" + (match ? match->meta.name : unit.workload_name);
   if (match && match->meta.deleting()) {

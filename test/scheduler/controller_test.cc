@@ -407,6 +407,39 @@ TEST(Controller, LetsALateNativeMemberQueueByItself) {
   EXPECT_EQ(Open(world, {"m1", "m2", "m3", "m4"}), 4);
 }
 
+// Members that have a node when the controller starts are in the inventory as pods; their promises
+// must not be held on top.
+TEST(Controller, CountsARunningGangOnceAfterARestart) {
+  Harness world;
+  InstallQueue(world, "8");
+  for (const std::string node : {"n1", "n2"}) {
+    Json object = Json::parse(R"({"apiVersion":"v1","kind":"Node","metadata":{},
+      "status":{"allocatable":{"cpu":"4","pods":"10"},"conditions":[{"type":"Ready","status":"True"}]}})");
+    object["metadata"]["name"] = node;
+    world.Create(object);
+  }
+  world.Create(Job("a", "j", "lq", 4, "1"));
+  ASSERT_TRUE(world.Settle());
+  const Json job = world.Get(kJobs + "j");
+  ASSERT_EQ(job["spec"]["suspend"], false);
+  for (int i = 0; i < 4; ++i) {
+    Json pod = Json::parse(R"({"apiVersion":"v1","kind":"Pod",
+      "metadata":{"namespace":"a","ownerReferences":[{"apiVersion":"batch/v1","kind":"Job","name":"j","controller":true}]},
+      "spec":{"containers":[{"name":"c","image":"i","resources":{"requests":{"cpu":"1"}}}]}})");
+    pod["metadata"]["name"] = "j-" + std::to_string(i);
+    pod["metadata"]["ownerReferences"][0]["uid"] = job["metadata"]["uid"];
+    pod["spec"]["nodeName"] = i < 2 ? "n1" : "n2";
+    world.Create(pod);
+  }
+  RunJob(world, "j", 4);
+  ASSERT_TRUE(world.Settle());
+  world.Restart();
+  world.Create(Job("a", "k", "lq", 4, "1"));
+  ASSERT_TRUE(world.Settle());
+  world.Advance(seconds(5));
+  EXPECT_EQ(world.Get(kJobs + "k")["spec"]["suspend"], false);
+}
+
 TEST(Controller, IgnoresAJobWithAnUnknownQueueButSaysWhy) {
   Harness world;
   InstallQueue(world);
