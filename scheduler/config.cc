@@ -443,6 +443,9 @@ void ReadDocument(const Json& document, LoadedConfig& out, std::string& error) {
     Section section(fair, "fairSharing", out, error);
     std::vector<std::string> strategies;
     section.Strings("preemptionStrategies", strategies);
+    if (strategies.empty()) {
+      strategies = {"LessThanOrEqualToFinalShare", "LessThanInitialShare"};
+    }
     const bool known = strategies == std::vector<std::string>{"LessThanOrEqualToFinalShare"} ||
                        strategies == std::vector<std::string>{"LessThanInitialShare"} ||
                        strategies == std::vector<std::string>{"LessThanOrEqualToFinalShare",
@@ -451,9 +454,9 @@ void ReadDocument(const Json& document, LoadedConfig& out, std::string& error) {
       section.Fail(
           "fairSharing.preemptionStrategies",
           "must be [LessThanOrEqualToFinalShare], [LessThanInitialShare], or both in that order");
-    } else if (strategies.size() == 1) {
-      out.not_implemented.emplace_back(
-          "fairSharing.preemptionStrategies (both are applied, in that order)");
+    } else {
+      options.fair_final_share_first = strategies.front() == "LessThanOrEqualToFinalShare";
+      options.fair_initial_share_second = strategies.size() == 2;
     }
   }
   {

@@ -467,6 +467,11 @@ void Controller::Impl::BindMembers(const api::Workload& workload,
                                    const UnitKey& unit,
                                    const std::vector<Ptr<api::Pod>>& pods) {
   const ObjectKey key = workload.meta.key();
+  for (const Ptr<api::Pod>& pod : pods) {
+    if (!pod->spec.node_name.empty()) {
+      state.NotePod(key, pod->meta.key());
+    }
+  }
   const AdmissionDecision* decision = state.DecisionOf(key);
   if (decision != nullptr && (!decision->gang || !decision->placement)) {
     return;

@@ -9,6 +9,7 @@ muster_library(
        cycle/plan.h
        cycle/shape.h
        cycle/snapshot.h
+       cycle/victims.h
        options.h
        queue/pending.h
        state.h
@@ -20,8 +21,10 @@ muster_library(
        cycle/flavor_match.cc
        cycle/gang.cc
        cycle/plan.cc
+       cycle/victims.cc
        queue/pending.cc
        state.cc
+       state_claims.cc
        state_cycle.cc
        state_views.cc
   DEPS muster::base muster::api muster::quota muster::placement)

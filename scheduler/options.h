@@ -75,6 +75,9 @@ struct Options {
   std::vector<DeviceClassMapping> device_class_mappings;
   UnmappedDeviceClasses unmapped_device_classes = UnmappedDeviceClasses::kWait;
   bool fair_sharing = false;
+  // fairSharing.preemptionStrategies: which comes first, and whether LessThanInitialShare follows.
+  bool fair_final_share_first = true;
+  bool fair_initial_share_second = true;
 
   // ClusterQueue and LocalQueue status are written at most this often each (the reference batches
   // for one second too).

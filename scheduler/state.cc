@@ -185,7 +185,11 @@ void State::Impl::Release(WorkloadEntry& entry) {
   DropHold(entry);
   entry.decision.reset();
   entry.bound.clear();
+  entry.pods.clear();
+  entry.preempting = false;
   entry.assumed = false;
+  running_dirty.insert(entry.queue);
+  entry.running.reset();
   if (const auto it = reserved.find(entry.queue); it != reserved.end()) {
     it->second.erase(entry.object->meta.key());
   }
@@ -393,6 +397,8 @@ std::optional<Verdict> State::Impl::BlockerOf(WorkloadEntry& entry,
 
 void State::Impl::Unfile(WorkloadEntry& entry) {
   const api::ObjectKey key = entry.object->meta.key();
+  DropClaim(key);
+  entry.waited_for.clear();
   if (entry.item != nullptr) {
     if (const auto it = queues.find(entry.queue); it != queues.end()) {
       const std::size_t holding = it->second.holding();
@@ -468,6 +474,7 @@ void State::Impl::Refile(WorkloadEntry& entry, bool reshape, TimePoint now) {
     SetCharge(entry, ChargeOf(workload), workload.admitted());
     SetClaims(entry, NamedClaimsOf(workload));
     SetNotReady(entry, !workload.ConditionIsTrue("PodsReady"));
+    TouchRunning(entry);
     if (fresh) {
       Bump();
       unrecovered.insert(key);
@@ -827,6 +834,15 @@ void State::Delete(api::Kind kind, const api::ObjectKey& key, TimePoint now) {
     case api::Kind::kLease:
     case api::Kind::kEvent:
       break;
+  }
+}
+
+void State::NotePod(const api::ObjectKey& workload, const api::ObjectKey& pod) {
+  Impl& s = *impl_;
+  const auto it = s.workloads.find(workload);
+  if (it != s.workloads.end() && it->second.where == Where::kReserved &&
+      it->second.pods.insert(pod).second) {
+    s.TouchRunning(it->second);
   }
 }
 

@@ -65,6 +65,9 @@ class State {
   // when it learns which pod is which member.
   void BindMember(const api::ObjectKey& workload, std::size_t pod_class, std::int32_t index);
 
+  // A bound pod of a Workload with quota: what its eviction would free.
+  void NotePod(const api::ObjectKey& workload, const api::ObjectKey& pod);
+
   // Something changed that could alter a verdict, and the backoff of nobody forbids looking.
   [[nodiscard]] bool NeedsCycle(TimePoint now) const;
   // When time alone will make a cycle necessary (backoff ends).

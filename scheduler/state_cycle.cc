@@ -126,6 +126,7 @@ bool State::NeedsCycle(TimePoint now) const {
   s.EnsureConfiguration(now);
   s.NoticeGrowth();
   s.PromoteDue(now);
+  s.ExpireClaims(now);
   return !s.untold.empty() || s.HasActive(now);
 }
 
@@ -140,6 +141,11 @@ std::optional<TimePoint> State::NextWake() const {
       out = retry;
     }
   }
+  for (const auto& [key, held] : s.claims_held) {
+    if (!out || held.until < *out) {
+      out = held.until;
+    }
+  }
   return out;
 }
 
@@ -147,6 +153,8 @@ std::shared_ptr<const Snapshot> State::TakeSnapshot(TimePoint now) {
   Impl& s = *impl_;
   s.EnsureConfiguration(now);
   s.PromoteDue(now);
+  s.ExpireClaims(now);
+  s.RefreshRunning();
   if (s.pools_dirty) {
     auto pools = std::make_shared<NodePools>();
     for (const auto& [name, node] : s.nodes) {
@@ -179,6 +187,11 @@ std::shared_ptr<const Snapshot> State::TakeSnapshot(TimePoint now) {
   out->options = s.options;
   out->queues = s.configuration.queues;
   out->ledger = s.configuration.ledger;
+  out->shares = s.configuration.shares;
+  out->running = s.running;
+  for (const auto& [key, held] : s.claims_held) {
+    out->claims.push_back(held.claim);
+  }
   out->pools = s.pools;
   out->charged_claims = s.charged_claims_view;
   out->unbound_nodes = s.unbound_nodes_view;
@@ -263,6 +276,7 @@ bool State::Impl::AcceptAdmission(AdmissionDecision& decision, TimePoint now) {
   SetCharge(entry, Charge(sum.begin(), sum.end()), decision.admitted);
   SetClaims(entry, NamedClaimsOf(*entry.object));
   SetNotReady(entry, true);
+  TouchRunning(entry);
   entry.decision = decision;
   Hold(entry);
   return true;
@@ -273,7 +287,7 @@ Plan State::Apply(Plan plan, TimePoint now) {
   Plan out;
   out.snapshot_generation = plan.snapshot_generation;
   out.steps = plan.steps;
-  out.preemptions = std::move(plan.preemptions);
+  s.AcceptPreemptions(plan, out, now);
   for (AdmissionDecision& decision : plan.admissions) {
     if (s.AcceptAdmission(decision, now)) {
       out.admissions.push_back(std::move(decision));

@@ -53,8 +53,18 @@ struct WorkloadEntry {
   bool not_ready = false;
   std::vector<api::ObjectKey> charged_claims;
   std::optional<AdmissionDecision> decision;
+  std::shared_ptr<const RunningWorkload> running;  // as decisions see it; null: to be made
+  std::set<api::ObjectKey> pods;                   // bound ones
+  bool preempting = false;                         // its eviction has been decided
+  // Of a queued one: victims that did not go while their room was held for it.
+  std::set<api::ObjectKey> waited_for;
   bool held = false;  // promises of its unbound pods are in the inventory
   std::set<std::pair<std::size_t, std::int32_t>> bound;
+};
+
+struct HeldClaim {
+  std::shared_ptr<const Claim> claim;
+  TimePoint until{};
 };
 
 struct TreeWake {
@@ -91,6 +101,9 @@ struct State::Impl {
   std::map<std::string, std::set<api::ObjectKey>, std::less<>>
       aside;  // standing Workloads that count as pending, by ClusterQueue
   std::map<std::string, std::set<api::ObjectKey>, std::less<>> reserved;  // by ClusterQueue
+  std::map<std::string, std::shared_ptr<const RunningWorkloads>, std::less<>> running;
+  std::set<std::string, std::less<>> running_dirty;  // queues
+  std::map<api::ObjectKey, HeldClaim> claims_held;    // by preemptor
   std::set<std::pair<TimePoint, api::ObjectKey>> waiting_until;
   std::set<api::ObjectKey> untold;  // standing verdicts to be handed out
   std::set<api::ObjectKey> unrecovered;
@@ -162,6 +175,13 @@ struct State::Impl {
   void Book(const std::string& queue, const Charge& charge, int sign);
   void WakeTree(const std::string& queue);
   void Release(WorkloadEntry& entry);
+  // Something that others see of it when they look for victims has changed.
+  void TouchRunning(WorkloadEntry& entry);
+  void RefreshRunning();
+  [[nodiscard]] static std::shared_ptr<const RunningWorkload> RunningOf(const WorkloadEntry& entry);
+  void DropClaim(const api::ObjectKey& preemptor);
+  void ExpireClaims(TimePoint now);
+  void AcceptPreemptions(Plan& plan, Plan& out, TimePoint now);
   void SetClaims(WorkloadEntry& entry, std::vector<api::ObjectKey> keys);
   void SetNotReady(WorkloadEntry& entry, bool value);
   void Hold(WorkloadEntry& entry);

@@ -268,6 +268,28 @@ Configuration Compile(const QueueObjects& objects,
     }
   }
 
+  for (std::size_t t = 0; t < out.ledger.tree_count(); ++t) {
+    const quota::Tree& tree = out.ledger.tree(t);
+    std::vector<quota::Weight> weights;
+    for (std::size_t i = 0; i < tree.node_count(); ++i) {
+      const auto node = static_cast<quota::NodeIndex>(i);
+      const std::optional<api::Quantity>* weight = nullptr;
+      if (tree.is_queue(node)) {
+        weight = &objects.cluster_queues.at(tree.name(node))->fair_weight;
+      } else if (const auto it = objects.cohorts.find(tree.name(node));
+                 it != objects.cohorts.end()) {
+        weight = &it->second->fair_weight;
+      }
+      weights.push_back(weight != nullptr && *weight
+                            ? quota::Weight::FromNano((*weight)->NanoValue())
+                            : quota::Weight{});
+      if (weight != nullptr && *weight) {
+        out.fingerprints[t] += "weight " + std::to_string(i) + " " + (*weight)->ToString() + "\n";
+      }
+    }
+    out.shares.push_back(std::make_shared<const quota::FairShares>(tree, std::move(weights)));
+  }
+
   auto queues = std::make_shared<CompiledQueues>();
   for (const auto& [name, spec] : objects.cluster_queues) {
     auto queue = std::make_shared<CompiledQueue>();

@@ -158,6 +158,10 @@ class Assigner {
       }
       quota::Fit whole{.mode = Mode::kFit, .level = 0};
       std::vector<quota::Fit> fits;
+      std::vector<std::pair<quota::Row, Amount>> request;
+      std::vector<quota::Row> short_rows;
+      std::vector<std::size_t> short_at;  // in `fits`
+      bool hopeless = false;
       Blocker worst = Blocker::kNone;
       for (const auto& [covered, amount] : asked) {
         const quota::Row row = flavor.rows[covered];
@@ -167,12 +171,25 @@ class Assigner {
           Explain(flavor.name, group.covered[covered], row, fit, amount, reasons, worst);
           if (fit.needs_oracle) {
             fit.fit.mode = Mode::kNoCandidates;
+            short_rows.push_back(row);
+            short_at.push_back(fits.size());
+          } else {
+            hopeless = true;
           }
         }
-        if (quota::IsPreferred(whole, fit.fit, queue_.fungibility)) {
-          whole = fit.fit;
-        }
+        request.emplace_back(row, Used(row) + amount);
         fits.push_back(fit.fit);
+      }
+      if (!short_rows.empty() && !hopeless && in_.oracle != nullptr) {
+        const std::vector<quota::Fit> answers = (*in_.oracle)(request, short_rows);
+        for (std::size_t i = 0; i < answers.size(); ++i) {
+          fits[short_at[i]] = answers[i];
+        }
+      }
+      for (const quota::Fit& fit : fits) {
+        if (quota::IsPreferred(whole, fit, queue_.fungibility)) {
+          whole = fit;
+        }
       }
       if (worst != Blocker::kNone) {
         blocked(worst);

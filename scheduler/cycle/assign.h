@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -60,6 +61,12 @@ struct Assignment {
 // (pod set, group, flavor): not to be tried, because no machines for it were found.
 using Exclusions = std::set<std::tuple<std::size_t, std::size_t, std::size_t>>;
 
+// What preemption could do for rows of one flavor of which there is too little: one answer a row of
+// `short_rows`, all of them kNoCandidates when no set of victims helps all of `request` at once.
+using Oracle =
+    std::function<std::vector<quota::Fit>(const std::vector<std::pair<quota::Row, Amount>>& request,
+                                          const std::vector<quota::Row>& short_rows)>;
+
 struct AssignInput {
   const CompiledQueue* queue = nullptr;
   const quota::Tree* tree = nullptr;
@@ -69,6 +76,7 @@ struct AssignInput {
   const Exclusions* excluded = nullptr;  // may be null
   bool ignore_undeclared = false;
   bool fair_sharing = false;
+  const Oracle* oracle = nullptr;  // null: nobody can be preempted
 };
 
 // Totals of each pod set for `counts`: per-pod charges, and shared claims once, to the first pod

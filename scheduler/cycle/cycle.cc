@@ -15,6 +15,7 @@
 #include "scheduler/cycle/explain.h"
 #include "scheduler/cycle/gang.h"
 #include "scheduler/cycle/snapshot.h"
+#include "scheduler/cycle/victims.h"
 #include "scheduler/state.h"
 
 // One decision: the reference's cycle (one head per queue, nominated together, processed in order
@@ -25,6 +26,22 @@ namespace {
 
 using quota::Mode;
 using Usage = std::vector<std::pair<quota::Row, Amount>>;
+
+// What is known of one cohort tree while a decision is made.
+struct TreeRun {
+  bool listed = false;  // `candidates` has been filled
+  Candidates candidates;
+};
+
+// A claim of the snapshot, booked in the ledger as if its victims had gone.
+struct ClaimRun {
+  const Claim* claim = nullptr;
+  std::size_t tree = 0;
+  quota::NodeIndex node{0};
+  Usage usage;
+  std::vector<std::pair<quota::NodeIndex, Usage>> victims;  // those that are still there
+  bool standing = true;
+};
 
 struct QueueRun {
   const PendingQueueView* view = nullptr;
@@ -70,12 +87,23 @@ struct Entry {
   Assignment assignment;
 };
 
-enum class Outcome : std::uint8_t { kAdmitted, kRefused, kSkipped };
+enum class Outcome : std::uint8_t {
+  kAdmitted,
+  kRefused,
+  kSkipped,
+  kPreempting,  // refused until its victims have gone
+};
 
 class Cycle {
  public:
   Cycle(const Snapshot& snapshot, const Budget& budget)
-      : s_(snapshot), budget_(budget), ledger_(snapshot.ledger) {
+      : s_(snapshot),
+        budget_(budget),
+        ledger_(snapshot.ledger),
+        trees_(snapshot.ledger.tree_count()) {
+    fair_.final_share_first = s_.options->fair_final_share_first;
+    fair_.initial_share_second = s_.options->fair_initial_share_second;
+    BookClaims();
     plan_.snapshot_generation = s_.generation;
     plan_.refusals = s_.standing;
     if (s_.inventory != nullptr) {
@@ -126,12 +154,16 @@ class Cycle {
       for (Entry& head : heads) {
         Nominate(head);
       }
-      std::sort(heads.begin(), heads.end(), [](const Entry& a, const Entry& b) {
-        return a.assignment.level != b.assignment.level ? a.assignment.level < b.assignment.level
-                                                        : a.item->Before(*b.item);
-      });
-      for (Entry& head : heads) {
-        Process(head);
+      if (s_.options->fair_sharing) {
+        ProcessFairly(heads);
+      } else {
+        std::sort(heads.begin(), heads.end(), [](const Entry& a, const Entry& b) {
+          return a.assignment.level != b.assignment.level ? a.assignment.level < b.assignment.level
+                                                          : a.item->Before(*b.item);
+        });
+        for (Entry& head : heads) {
+          Process(head);
+        }
       }
       for (const std::size_t run : passing_) {
         Charge(runs_[run], std::exchange(runs_[run].passing, {}), -1);
@@ -187,8 +219,276 @@ class Cycle {
         .totals = Totals(*item.shape, counts, *s_.charged_claims, charged_claims_),
         .excluded = excluded,
         .ignore_undeclared = s_.options->ignore_undeclared_resources,
-        .fair_sharing = s_.options->fair_sharing};
-    return Assign(input);
+        .fair_sharing = s_.options->fair_sharing,
+        .oracle = nullptr};
+    const api::ClusterQueuePreemption& policy = run.queue->spec->preemption;
+    if (policy.within_cluster_queue == api::PreemptionPolicy::kNever &&
+        policy.reclaim_within_cohort == api::PreemptionPolicy::kNever) {
+      return Assign(input);
+    }
+    const Oracle oracle = [&](const Usage& request, const std::vector<quota::Row>& short_rows) {
+      return Foresee(run, item, request, short_rows);
+    };
+    AssignInput asked = input;
+    asked.oracle = &oracle;
+    return Assign(asked);
+  }
+
+  // --- preemption ---
+
+  [[nodiscard]] Usage RowsOf(const quota::Tree& tree,
+                             const std::vector<std::pair<quota::FlavorResource, Amount>>& usage) {
+    Usage out;
+    for (const auto& [name, amount] : usage) {
+      if (const auto row = tree.FindRow(name.flavor, name.resource)) {
+        out.emplace_back(*row, amount);
+      }
+    }
+    return out;
+  }
+
+  void BookClaims() {
+    if (s_.claims.empty()) {
+      return;
+    }
+    std::map<api::ObjectKey, std::pair<const RunningWorkload*, const std::string*>> running;
+    for (const auto& [queue, list] : s_.running) {
+      for (const auto& workload : *list) {
+        running.emplace(workload->ref.key, std::pair(workload.get(), &queue));
+      }
+    }
+    for (const auto& claim : s_.claims) {
+      const quota::QueuePlace* place = ledger_.Find(claim->queue);
+      if (place == nullptr) {
+        continue;
+      }
+      quota::Tree& tree = ledger_.tree(place->tree);
+      ClaimRun run{.claim = claim.get(),
+                   .tree = place->tree,
+                   .node = place->node,
+                   .usage = RowsOf(tree, claim->usage),
+                   .victims = {},
+                   .standing = true};
+      for (const api::ObjectKey& key : claim->victims) {
+        const auto victim = running.find(key);
+        if (victim == running.end() || !expected_to_go_.insert(key).second) {
+          continue;
+        }
+        const quota::QueuePlace* theirs = ledger_.Find(*victim->second.second);
+        if (theirs != nullptr && theirs->tree == place->tree) {
+          run.victims.emplace_back(theirs->node, RowsOf(tree, victim->second.first->usage));
+        }
+      }
+      claims_.push_back(std::move(run));
+      Settle(claims_.back(), +1);
+    }
+    diverged_ = true;
+  }
+  // Books (+1) a claim and the departure of its victims, or takes both back (-1).
+  void Settle(ClaimRun& run, int sign) {
+    quota::Tree& tree = ledger_.tree(run.tree);
+    const auto add = [&](quota::NodeIndex node, const Usage& usage, bool more) {
+      for (const auto& [row, amount] : usage) {
+        if (more) {
+          tree.Add(node, row, amount);
+        } else {
+          tree.Remove(node, row, amount);
+        }
+      }
+    };
+    if (sign < 0) {
+      add(run.node, run.usage, false);
+    }
+    for (const auto& [node, usage] : run.victims) {
+      add(node, usage, sign < 0);
+    }
+    if (sign > 0) {
+      add(run.node, run.usage, true);
+    }
+  }
+
+  // Claims of a queue give way to the Workload itself and to those that stand before it in the
+  // queue.
+  std::vector<ClaimRun*> Suspend(const QueueRun& run, const PendingItem& item) {
+    std::vector<ClaimRun*> out;
+    for (ClaimRun& claim : claims_) {
+      if (!claim.standing || claim.tree != run.queue->place->tree || claim.node != run.node) {
+        continue;
+      }
+      const PendingItem holder{.ref = claim.claim->preemptor,
+                               .workload = nullptr,
+                               .shape = nullptr,
+                               .priority = claim.claim->priority,
+                               .order_time = claim.claim->order_time,
+                               .local_queue = {}};
+      if (claim.claim->preemptor.key == item.ref.key || item.Before(holder)) {
+        Settle(claim, -1);
+        Expect(claim, false);
+        out.push_back(&claim);
+      }
+    }
+    return out;
+  }
+  void Resume(const std::vector<ClaimRun*>& claims) {
+    for (auto it = claims.rbegin(); it != claims.rend(); ++it) {
+      Settle(**it, +1);
+      Expect(**it, true);
+    }
+  }
+  // Victims of a claim are nobody else's, and a claim that gives way is no candidate itself.
+  void Expect(const ClaimRun& run, bool standing) {
+    TreeRun& tree = trees_[run.tree];
+    if (!tree.listed) {
+      for (const api::ObjectKey& key : run.claim->victims) {
+        if (standing) {
+          expected_to_go_.insert(key);
+        } else {
+          expected_to_go_.erase(key);
+        }
+      }
+      suspended_[&run] = !standing;
+      return;
+    }
+    suspended_[&run] = !standing;
+    for (std::vector<Candidate>& list : tree.candidates) {
+      for (Candidate& candidate : list) {
+        if (candidate.running == nullptr ? candidate.ref.key == run.claim->preemptor.key
+                                         : run.claim->victims.contains(candidate.ref.key)) {
+          candidate.taken = candidate.running == nullptr ? !standing : standing;
+        }
+      }
+    }
+  }
+
+  Candidates& CandidatesOf(std::size_t index) {
+    TreeRun& run = trees_[index];
+    if (run.listed) {
+      return run.candidates;
+    }
+    run.listed = true;
+    const quota::Tree& tree = ledger_.tree(index);
+    run.candidates.resize(tree.node_count());
+    for (std::size_t i = 0; i < tree.node_count(); ++i) {
+      const auto node = static_cast<quota::NodeIndex>(i);
+      const auto list = tree.is_queue(node) ? s_.running.find(tree.name(node)) : s_.running.end();
+      if (list == s_.running.end()) {
+        continue;
+      }
+      for (const auto& workload : *list->second) {
+        run.candidates[i].push_back(
+            Candidate{.ref = workload->ref,
+                      .queue = node,
+                      .priority = workload->priority,
+                      .order_time = workload->order_time,
+                      .reserved_at = workload->reserved_at,
+                      .evicted = workload->evicted,
+                      .usage = RowsOf(tree, workload->usage),
+                      .running = workload.get(),
+                      .taken = expected_to_go_.contains(workload->ref.key)});
+      }
+    }
+    for (const ClaimRun& claim : claims_) {
+      if (claim.tree == index && claim.standing) {
+        const auto suspended = suspended_.find(&claim);
+        run.candidates[static_cast<std::size_t>(claim.node)].push_back(
+            Candidate{.ref = claim.claim->preemptor,
+                      .queue = claim.node,
+                      .priority = claim.claim->priority,
+                      .order_time = claim.claim->order_time,
+                      .reserved_at = {},
+                      .evicted = true,
+                      .usage = claim.usage,
+                      .running = nullptr,
+                      .taken = suspended != suspended_.end() && suspended->second});
+      }
+    }
+    return run.candidates;
+  }
+
+  VictimSearch Search(const QueueRun& run,
+                      const PendingItem& item,
+                      Usage request,
+                      std::vector<quota::Row> short_rows) {
+    const std::size_t tree = run.queue->place->tree;
+    fair_.shares = tree < s_.shares.size() ? s_.shares[tree].get() : nullptr;
+    plan_.steps += 1;
+    return VictimSearch{
+        .tree = run.tree,
+        .queue = run.node,
+        .policy = &run.queue->spec->preemption,
+        .priority = item.priority,
+        .order_time = item.order_time,
+        .request = std::move(request),
+        .short_rows = std::move(short_rows),
+        .candidates = &CandidatesOf(tree),
+        .fair = s_.options->fair_sharing && fair_.shares != nullptr ? &fair_ : nullptr,
+        .places = {}};
+  }
+
+  // What the flavor assigner asks: is there anybody, and at which level would it borrow then?
+  std::vector<quota::Fit> Foresee(const QueueRun& run,
+                                  const PendingItem& item,
+                                  const Usage& request,
+                                  const std::vector<quota::Row>& short_rows) {
+    const std::vector<Victim> victims = FindVictims(Search(run, item, request, short_rows));
+    const bool own = std::any_of(victims.begin(), victims.end(), [&](const Victim& victim) {
+      return victim.candidate->queue == run.node;
+    });
+    Mode mode = Mode::kNoCandidates;
+    if (!victims.empty()) {
+      mode = own ? Mode::kPreempt : Mode::kReclaim;
+    }
+    for (const Victim& victim : victims) {
+      Move(*run.tree, *victim.candidate, -1);
+    }
+    std::vector<quota::Fit> out;
+    for (const quota::Row row : short_rows) {
+      const auto asked = std::find_if(
+          request.begin(), request.end(), [&](const auto& entry) { return entry.first == row; });
+      out.push_back(quota::Fit{.mode = mode,
+                               .level = run.tree->LevelOf(run.node, row, asked->second).level});
+    }
+    for (const Victim& victim : victims) {
+      Move(*run.tree, *victim.candidate, +1);
+    }
+    return out;
+  }
+  static void Move(quota::Tree& tree, const Candidate& candidate, int sign) {
+    for (const auto& [row, amount] : candidate.usage) {
+      if (sign > 0) {
+        tree.Add(candidate.queue, row, amount);
+      } else {
+        tree.Remove(candidate.queue, row, amount);
+      }
+    }
+  }
+
+  // Rows of which the assignment takes more than there is.
+  static std::vector<quota::Row> ShortRows(const QueueRun& run, const Assignment& assignment) {
+    std::set<quota::Row> out;
+    for (const PodSetAssignment& pod_set : assignment.pod_sets) {
+      for (const auto& [resource, choice] : pod_set.choices) {
+        if (choice.fit.mode == Mode::kFit) {
+          continue;
+        }
+        const CompiledGroup& group = run.queue->groups[choice.group];
+        const auto covered = static_cast<std::size_t>(
+            std::find(group.covered.begin(), group.covered.end(), resource) -
+            group.covered.begin());
+        out.insert(group.flavors[choice.flavor].rows[covered]);
+      }
+    }
+    return {out.begin(), out.end()};
+  }
+
+  [[nodiscard]] static bool MayPreempt(const Assignment& assignment) {
+    return assignment.mode == Mode::kPreempt || assignment.mode == Mode::kReclaim;
+  }
+  [[nodiscard]] bool HasVictims(const QueueRun& run,
+                                const PendingItem& item,
+                                const Assignment& assignment) {
+    return MayPreempt(assignment) &&
+           !FindVictims(Search(run, item, assignment.usage, ShortRows(run, assignment))).empty();
   }
 
   static std::vector<std::int32_t> FullCounts(const Shape& shape) {
@@ -243,15 +543,16 @@ class Cycle {
   void Nominate(Entry& entry) {
     QueueRun& run = runs_[entry.run];
     Unbook(run);
+    const std::vector<ClaimRun*> suspended = Suspend(run, *entry.item);
     entry.counts = FullCounts(*entry.item->shape);
     entry.assignment = AssignTo(run, *entry.item, entry.counts, nullptr);
-    if (entry.assignment.mode != Mode::kFit) {
+    if (entry.assignment.mode != Mode::kFit && !HasVictims(run, *entry.item, entry.assignment)) {
       std::vector<std::int32_t> counts;
       Assignment reduced;
       const bool found =
           SearchCounts(*entry.item->shape, counts, [&](const std::vector<std::int32_t>& attempt) {
             Assignment assignment = AssignTo(run, *entry.item, attempt, nullptr);
-            if (assignment.mode != Mode::kFit) {
+            if (assignment.mode != Mode::kFit && !HasVictims(run, *entry.item, assignment)) {
               return false;
             }
             reduced = std::move(assignment);
@@ -262,15 +563,127 @@ class Cycle {
         entry.assignment = std::move(reduced);
       }
     }
+    Resume(suspended);
     Book(run);
+  }
+
+  // Fair sharing: whoever would have the smallest share goes first, cohort by cohort from the top;
+  // asked anew after each that was served.
+  void ProcessFairly(std::vector<Entry>& heads) {
+    std::vector<Entry*> left;
+    left.reserve(heads.size());
+    for (Entry& head : heads) {
+      left.push_back(&head);
+    }
+    while (!left.empty()) {
+      Entry* next = left.front();
+      const QueueRun& run = runs_[next->run];
+      if (run.tree->has_parent(run.node)) {
+        next = Fairest(*run.tree, run.queue->place->tree, left);
+      }
+      left.erase(std::find(left.begin(), left.end(), next));
+      Process(*next);
+    }
+  }
+
+  struct Runner {
+    Entry* entry = nullptr;
+    bool borrows = false;  // at this level, on a row that it asks for
+    quota::Share share;
+  };
+  Entry* Fairest(quota::Tree& tree, std::size_t index, const std::vector<Entry*>& left) {
+    const quota::FairShares& shares = *s_.shares[index];
+    // By the cohort where it competes: what each would have with its request booked.
+    std::map<quota::NodeIndex, std::map<quota::NodeIndex, Runner>> rounds;  // cohort -> child
+    std::map<Entry*, std::map<quota::NodeIndex, Runner>> steps;             // entry -> child
+    for (Entry* entry : left) {
+      QueueRun& run = runs_[entry->run];
+      if (run.tree != &tree) {
+        continue;
+      }
+      Charge(run, entry->assignment.usage, +1);
+      for (quota::NodeIndex node = run.node; tree.has_parent(node); node = *tree.parent(node)) {
+        Runner runner{.entry = entry, .borrows = false, .share = shares.Of(tree, node)};
+        for (const auto& [row, amount] : entry->assignment.usage) {
+          runner.borrows = runner.borrows || tree.BorrowingWith(node, row, Amount(0));
+        }
+        steps[entry].emplace(node, runner);
+      }
+      Charge(run, entry->assignment.usage, -1);
+      rounds[*tree.parent(run.node)].emplace(run.node, steps[entry].at(run.node));
+    }
+    // Cohorts from the bottom up: nodes are ordered parents first.
+    for (std::size_t i = tree.node_count(); i-- > 0;) {
+      const auto cohort = static_cast<quota::NodeIndex>(i);
+      const auto round = rounds.find(cohort);
+      if (round == rounds.end()) {
+        continue;
+      }
+      const Runner* best = nullptr;
+      for (const auto& [child, runner] : round->second) {
+        if (best == nullptr || GoesBefore(runner, *best)) {
+          best = &runner;
+        }
+      }
+      Entry* winner = best->entry;
+      if (!tree.has_parent(cohort)) {
+        return winner;
+      }
+      rounds[*tree.parent(cohort)].insert_or_assign(cohort, steps[winner].at(cohort));
+    }
+    return left.front();
+  }
+  static bool GoesBefore(const Runner& a, const Runner& b) {
+    if (a.borrows != b.borrows) {
+      return !a.borrows;
+    }
+    if (const int order = Compare(a.share, b.share); order != 0) {
+      return order < 0;
+    }
+    return a.entry->item->Before(*b.entry->item);
   }
 
   void Process(Entry& entry) {
     QueueRun& run = runs_[entry.run];
     Unbook(run);
+    const std::vector<ClaimRun*> suspended = Suspend(run, *entry.item);
+    const auto mark = trial_ ? trial_->Checkpoint() : placement::Trial::Mark{};
+    if (trial_) {
+      for (const ClaimRun* claim : suspended) {
+        if (!claim->claim->holder.empty()) {
+          trial_->Remove(claim->claim->holder, {});
+        }
+      }
+    }
     const Outcome outcome = Decide(entry, run);
+    if (outcome == Outcome::kAdmitted || outcome == Outcome::kPreempting) {
+      for (ClaimRun* claim : suspended) {
+        End(*claim);
+      }
+    } else {
+      if (trial_) {
+        trial_->Rollback(mark);
+      }
+      Resume(suspended);
+      for (ClaimRun* claim : suspended) {
+        if (outcome == Outcome::kRefused && claim->claim->preemptor.key == entry.item->ref.key) {
+          Settle(*claim, -1);
+          Expect(*claim, false);
+          if (trial_ && !claim->claim->holder.empty()) {
+            trial_->Remove(claim->claim->holder, {});
+          }
+          End(*claim);
+        }
+      }
+    }
     Book(run);
     switch (outcome) {
+      case Outcome::kPreempting:
+        if (run.queue->spec->strict_fifo) {
+          run.heap.clear();
+          break;
+        }
+        [[fallthrough]];
       case Outcome::kAdmitted:
         ++run.cursor[entry.index];
         run.Offer(entry.index);
@@ -284,6 +697,12 @@ class Cycle {
         }
         break;
     }
+  }
+
+  // Its booking has been taken back for good.
+  void End(ClaimRun& claim) {
+    claim.standing = false;
+    plan_.dropped.insert(claim.claim->preemptor.key);
   }
 
   Outcome Refuse(const Entry& entry, Verdict verdict, WakeOn wake) {
@@ -309,12 +728,18 @@ class Cycle {
                       WakeOn{});
       }
     }
+    if (MayPreempt(entry.assignment)) {
+      return Preempt(entry, run, entry.assignment, ShortRows(run, entry.assignment), {});
+    }
     if (entry.assignment.mode != Mode::kFit) {
       return RefuseQuota(entry, run);
     }
     if (!Fits(*run.tree, run.node, entry.assignment.usage)) {
       return Outcome::kSkipped;  // somebody before it in this cycle took the quota: it is nominated
                                  // again
+    }
+    if (diverged_ && !FitsNow(run, entry.assignment.usage)) {
+      return RefuseUntilGone(entry, run);
     }
     if (s_.options->wait_for_pods_ready.block_admission &&
         (s_.blocked_by_pods_ready || !plan_.admissions.empty())) {
@@ -328,11 +753,179 @@ class Cycle {
     return PlaceAndAdmit(entry, run);
   }
 
-  Outcome RefuseQuota(const Entry& entry, QueueRun& run) {
+  // The ledger counts victims as gone; what is free before they are is another matter.
+  [[nodiscard]] bool FitsNow(const QueueRun& run, const Usage& usage) const {
+    const quota::Tree& tree = s_.ledger.tree(run.queue->place->tree);
+    quota::Tree now = tree;
+    for (const auto& [taker, taken] : taken_) {
+      if (taker->tree == run.tree) {
+        for (const auto& [row, amount] : taken) {
+          now.Add(taker->node, row, amount);
+        }
+      }
+    }
+    return Fits(now, run.node, usage);
+  }
+  Outcome RefuseUntilGone(const Entry& entry, const QueueRun& run) {
+    return Refuse(entry,
+                  Verdict{.reason = "WaitingForQuota",
+                          .message = "quota is there in ClusterQueue " + run.queue->name +
+                                     " once the workloads that are being preempted have ended",
+                          .would_fit_if = "the preempted workloads have ended"},
+                  WakeOn{.quota = true, .capacity = false, .pods_ready = false, .retry_after = {}});
+  }
+
+  // Looks for victims without whom the gang fits, quota and places both, and books their leaving.
+  // `refused`: why there is no place for it, when quota is not what is missing.
+  Outcome Preempt(Entry& entry,
+                  QueueRun& run,
+                  const Assignment& assignment,
+                  std::vector<quota::Row> short_rows,
+                  const std::optional<Verdict>& refused) {
+    VictimSearch search = Search(run, *entry.item, assignment.usage, std::move(short_rows));
+    const auto without = [&](const auto& gone) {
+      for (const Candidate* candidate : gone) {
+        if (candidate->running != nullptr) {
+          trial_->Remove(candidate->ref.key.ToString(), candidate->running->pods);
+        } else {
+          for (const ClaimRun& claim : claims_) {
+            if (claim.standing && claim.claim->preemptor.key == candidate->ref.key &&
+                !claim.claim->holder.empty()) {
+              trial_->Remove(claim.claim->holder, {});
+            }
+          }
+        }
+      }
+      return TryPlace(entry, run, entry.counts, assignment);
+    };
+    std::optional<Verdict> unplaceable;
+    if (trial_) {
+      search.places = [&](const std::vector<const Candidate*>& gone) {
+        const auto mark = trial_->Checkpoint();
+        const Placed placed = without(gone);
+        trial_->Rollback(mark);
+        if (const auto* why = std::get_if<placement::Unplaceable>(&placed.answer);
+            placed.checked && why != nullptr) {
+          unplaceable = CapacityVerdict(why->reasons, {});
+        }
+        return !placed.checked || std::holds_alternative<placement::Placement>(placed.answer);
+      };
+      if (refused && !AnyoneHelps(search)) {
+        return Refuse(entry,
+                      *refused,
+                      WakeOn{.quota = false,
+                             .capacity = true,
+                             .pods_ready = false,
+                             .retry_after = {}});
+      }
+    }
+    const std::vector<Victim> victims = FindVictims(search);
+    if (victims.empty()) {
+      if (refused) {
+        return Refuse(entry,
+                      *refused,
+                      WakeOn{.quota = false,
+                             .capacity = true,
+                             .pods_ready = false,
+                             .retry_after = {}});
+      }
+      return RefuseQuota(entry, run, unplaceable ? &*unplaceable : nullptr);
+    }
+    std::vector<const Candidate*> gone;
+    for (const Victim& victim : victims) {
+      gone.push_back(victim.candidate);
+    }
+    ClaimDecision claim{.preemptor = entry.item->ref,
+                        .cluster_queue = run.queue->name,
+                        .usage = {},
+                        .victims = {},
+                        .gang = {},
+                        .placement = {}};
+    if (trial_) {
+      const auto mark = trial_->Checkpoint();
+      Placed placed = without(gone);
+      trial_->Rollback(mark);
+      if (placed.checked) {
+        claim.gang = std::move(placed.gang);
+        claim.placement = std::move(std::get<placement::Placement>(placed.answer));
+      }
+    }
+    std::size_t leaving = 0;
+    for (const Victim& victim : victims) {
+      Candidate& candidate = *victim.candidate;
+      candidate.taken = true;
+      Move(*run.tree, candidate, -1);
+      if (candidate.running == nullptr) {
+        for (ClaimRun& other : claims_) {
+          if (other.standing && other.claim->preemptor.key == candidate.ref.key) {
+            // Only the booking of the claim has been taken back: its victims stay gone.
+            if (trial_ && !other.claim->holder.empty()) {
+              trial_->Remove(other.claim->holder, {});
+            }
+            End(other);
+          }
+        }
+        continue;
+      }
+      ++leaving;
+      claim.victims.insert(candidate.ref.key);
+      if (!candidate.evicted) {
+        plan_.preemptions.push_back(PreemptionDecision{.victim = candidate.ref,
+                                                       .preemptor = entry.item->ref,
+                                                       .preemptor_queue = run.queue->name,
+                                                       .reason = std::string(victim.reason)});
+      }
+    }
+    Charge(run, assignment.usage, +1);
+    for (const auto& [row, amount] : assignment.usage) {
+      claim.usage.emplace_back(run.tree->row(row), amount);
+    }
+    if (trial_ && claim.placement) {
+      trial_->Occupy(*claim.gang, *claim.placement);
+    }
+    diverged_ = true;
+    plan_.claims.push_back(std::move(claim));
+    Verdict verdict{.reason = std::string(ReasonOf(assignment.blocker)),
+                    .message = assignment.Message(),
+                    .would_fit_if = "the preempted workloads have ended"};
+    if (refused) {
+      verdict.reason = refused->reason;
+      verdict.message = refused->message;
+    }
+    verdict.message += (verdict.message.empty() ? "Pending the preemption of "
+                                                : ". Pending the preemption of ") +
+                       std::to_string(leaving) + " workload(s)";
+    Refuse(entry,
+           std::move(verdict),
+           WakeOn{.quota = true, .capacity = true, .pods_ready = false, .retry_after = {}});
+    return Outcome::kPreempting;
+  }
+
+  // Would there be a place if everyone went who may be asked to? Spares a search that must fail.
+  bool AnyoneHelps(const VictimSearch& search) const {
+    std::vector<const Candidate*> all;
+    const api::ClusterQueuePreemption& policy = *search.policy;
+    for (const std::vector<Candidate>& list : *search.candidates) {
+      for (const Candidate& candidate : list) {
+        const bool own = candidate.queue == search.queue;
+        if (!candidate.taken &&
+            (own ? policy.within_cluster_queue : policy.reclaim_within_cohort) !=
+                api::PreemptionPolicy::kNever) {
+          all.push_back(&candidate);
+        }
+      }
+    }
+    return !all.empty() && search.places(all);
+  }
+
+  Outcome RefuseQuota(const Entry& entry, QueueRun& run, const Verdict* unplaceable = nullptr) {
     const Assignment& assignment = entry.assignment;
     Verdict verdict{.reason = std::string(ReasonOf(assignment.blocker)),
                     .message = assignment.Message(),
                     .would_fit_if = {}};
+    if (unplaceable != nullptr) {
+      verdict.message += "; quota could be taken back from others, but then: " + unplaceable->message;
+    }
     // Would it fit if nobody's entitlement were held?
     std::vector<QueueRun*> holding;
     for (QueueRun& other : runs_) {
@@ -357,10 +950,13 @@ class Cycle {
       verdict.would_fit_if +=
           (verdict.would_fit_if.empty() ? "" : "; or ") + Join(holders, ", ") + " starts or goes";
     }
-    const bool waiting = assignment.mode == Mode::kNoCandidates;
+    const bool waiting = assignment.mode != Mode::kNoFit;
     Refuse(entry,
            std::move(verdict),
-           WakeOn{.quota = true, .capacity = false, .pods_ready = false, .retry_after = {}});
+           WakeOn{.quota = true,
+                  .capacity = unplaceable != nullptr,
+                  .pods_ready = false,
+                  .retry_after = {}});
     if (!waiting ||
         run.queue->spec->preemption.reclaim_within_cohort == api::PreemptionPolicy::kAny) {
       return Outcome::kRefused;
@@ -603,8 +1199,18 @@ class Cycle {
         return Outcome::kAdmitted;
       }
     }
+    Verdict verdict = CapacityVerdict(refused, quota_message);
+    const api::ClusterQueuePreemption& policy = run.queue->spec->preemption;
+    if (trial_ && (policy.within_cluster_queue != api::PreemptionPolicy::kNever ||
+                   policy.reclaim_within_cohort != api::PreemptionPolicy::kNever)) {
+      std::vector<quota::Row> rows;
+      for (const auto& [row, amount] : entry.assignment.usage) {
+        rows.push_back(row);
+      }
+      return Preempt(entry, run, entry.assignment, std::move(rows), verdict);
+    }
     return Refuse(entry,
-                  CapacityVerdict(refused, quota_message),
+                  std::move(verdict),
                   WakeOn{.quota = !quota_message.empty(),
                          .capacity = true,
                          .pods_ready = false,
@@ -743,6 +1349,7 @@ class Cycle {
              Placed placed) {
     const PendingItem& item = *entry.item;
     Charge(run, assignment.usage, +1);
+    taken_.emplace_back(&run, assignment.usage);
     for (std::size_t i = 0; i < item.shape->pod_sets.size(); ++i) {
       for (const std::size_t claim : item.shape->pod_sets[i].claims) {
         if (counts[i] > 0 && item.shape->claims[claim].existing) {
@@ -824,7 +1431,15 @@ class Cycle {
 
   const Snapshot& s_;
   const Budget& budget_;
+  // As if the victims of all claims, old and new, had gone and the claims were met.
   quota::Forest ledger_;
+  bool diverged_ = false;  // ledger_ shows more than what is used now
+  std::vector<std::pair<const QueueRun*, Usage>> taken_;  // by admissions of this decision
+  std::vector<TreeRun> trees_;
+  std::vector<ClaimRun> claims_;
+  std::set<api::ObjectKey> expected_to_go_;
+  std::map<const ClaimRun*, bool> suspended_;
+  FairSearch fair_;
   std::optional<placement::Trial> trial_;
   std::vector<QueueRun> runs_;
   std::vector<std::size_t> passing_;  // runs whose `passing` is charged until the inner cycle ends

@@ -77,9 +77,7 @@ std::string QuotaExplainer::Shortfalls(const CompiledQueue& queue,
   const api::ClusterQueuePreemption& policy = queue.spec->preemption;
   if (preemption && (policy.within_cluster_queue != api::PreemptionPolicy::kNever ||
                      policy.reclaim_within_cohort != api::PreemptionPolicy::kNever)) {
-    out +=
-        "; the queue's policy would allow to preempt others for it, but preemption is not "
-        "supported yet";
+    out += "; nobody whom the queue's policy lets it preempt would make enough room";
   }
   return out;
 }

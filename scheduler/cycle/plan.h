@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -87,11 +88,23 @@ struct PreemptionDecision {
                        // InCohortReclaimWhileBorrowing
 };
 
+// The preemptor's plan is held until its victims have gone and it is looked at again.
+struct ClaimDecision {
+  WorkloadRef preemptor;
+  std::string cluster_queue;
+  std::vector<std::pair<quota::FlavorResource, Amount>> usage;
+  std::set<api::ObjectKey> victims;
+  std::optional<placement::GangRequest> gang;
+  std::optional<placement::Placement> placement;
+};
+
 struct Plan {
   std::uint64_t snapshot_generation = 0;
   std::vector<AdmissionDecision> admissions;
   std::vector<Refusal> refusals;  // only those evaluated in this cycle
   std::vector<PreemptionDecision> preemptions;
+  std::vector<ClaimDecision> claims;  // new ones, and those that stand in their place
+  std::set<api::ObjectKey> dropped;   // preemptors whose claim ends
   std::int64_t steps = 0;
 };
 

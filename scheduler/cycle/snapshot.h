@@ -12,6 +12,7 @@
 #include "api/core.h"
 #include "api/queueing.h"
 #include "base/time.h"
+#include "quota/fair_share.h"
 #include "quota/flavors.h"
 #include "quota/tree.h"
 #include "scheduler/cycle/plan.h"
@@ -61,6 +62,33 @@ struct NodePools {
   std::vector<Pool> nodes;  // by name
 };
 
+// A Workload that holds quota, as others may take its place.
+struct RunningWorkload {
+  WorkloadRef ref;
+  std::int64_t priority = 0;
+  TimePoint order_time{};                 // as PendingItem's: what "newer" means
+  std::optional<TimePoint> reserved_at;   // absent: its admission is being written
+  bool evicted = false;                   // it is on its way out, by whomever
+  std::string local_queue;
+  std::vector<std::pair<quota::FlavorResource, Amount>> usage;
+  std::vector<api::ObjectKey> pods;  // bound ones
+};
+using RunningWorkloads =
+    std::vector<std::shared_ptr<const RunningWorkload>>;  // by namespace and name
+
+// A Workload for which others were evicted and that waits for them to go. Its plan is booked as if
+// they had gone.
+struct Claim {
+  WorkloadRef preemptor;
+  std::string queue;
+  std::int64_t priority = 0;
+  TimePoint order_time{};
+  std::vector<std::pair<quota::FlavorResource, Amount>> usage;
+  std::set<api::ObjectKey> victims;
+  // Promises of its plan stand in the inventory under this name; empty: it has none.
+  std::string holder;
+};
+
 struct PendingItem {
   WorkloadRef ref;
   std::shared_ptr<const api::Workload> workload;
@@ -104,8 +132,12 @@ struct Snapshot {
   std::shared_ptr<const Options> options;
   std::shared_ptr<const CompiledQueues> queues;
   quota::Forest ledger;
+  std::vector<std::shared_ptr<const quota::FairShares>> shares;  // by tree
   std::vector<PendingQueueView> pending;  // by queue name; queues that can admit only
   std::vector<Refusal> standing;          // verdicts that need no decision
+  // By queue name; queues with none are absent.
+  std::map<std::string, std::shared_ptr<const RunningWorkloads>, std::less<>> running;
+  std::vector<std::shared_ptr<const Claim>> claims;  // by preemptor
   std::shared_ptr<const placement::InventoryView> inventory;
   std::shared_ptr<const NodePools> pools;
   // ResourceClaims that a Workload with quota uses already: they are charged.

@@ -11,6 +11,29 @@ struct Trial::Impl {
   TrialState state;
   FilterCache filters;
 
+  void Take(const std::vector<DeviceUse>& uses) {
+    for (const auto& use : uses) {
+      const auto slot =
+          state.view().pool_slots->find(api::ObjectKey{.ns = use.key.driver, .name = use.key.pool});
+      if (slot == state.view().pool_slots->end()) {
+        continue;
+      }
+      const TrialPool& pool = state.pool(slot->second);
+      const auto device = pool.base->record->device_index.find(use.key.device);
+      if (device == pool.base->record->device_index.end()) {
+        continue;
+      }
+      if (use.share) {
+        const auto shared = pool.shared.find(device->second);
+        SharedUse more = shared == pool.shared.end() ? SharedUse{} : shared->second;
+        more.Add(use.consumed);
+        state.SetShared(slot->second, device->second, std::move(more));
+      } else {
+        state.TakeDevice(slot->second, device->second);
+      }
+    }
+  }
+
   void Refund(const std::string& node, const ClassUse& use) {
     const std::size_t index = state.Find(node);
     if (index == state.node_count()) {
@@ -84,6 +107,37 @@ Trial::Mark Trial::Checkpoint() const {
 }
 void Trial::Rollback(Mark mark) {
   impl_->state.Rollback(mark);
+}
+
+void Trial::Occupy(const GangRequest& gang, const Placement& placement) {
+  TrialState& state = impl_->state;
+  const ResourceTable& resources = *state.view().resources;
+  for (const auto& pod : placement.pods) {
+    impl_->Take(UsesOf(pod.devices));
+    const std::size_t index = pod.node.empty() ? state.node_count() : state.Find(pod.node);
+    if (index == state.node_count() || pod.pod_class >= gang.classes.size()) {
+      continue;
+    }
+    const auto at = static_cast<NodeIndex>(index);
+    const PodClass& pod_class = gang.classes[pod.pod_class];
+    state.AddFree(at, kPods, 1, -1);
+    for (const auto& [resource, amount] : pod_class.requests) {
+      // What no node offers is no node's to give.
+      if (const auto id = resources.ids.find(resource);
+          resource != "pods" && amount.value() > 0 && id != resources.ids.end() &&
+          id->second < state.resource_count()) {
+        state.AddFree(at, id->second, amount.value(), -1);
+      }
+    }
+    if (!pod_class.host_ports.empty()) {
+      auto ports = state.ports(at);
+      for (const auto& port : HostPortsOf(pod_class.host_ports)) {
+        ports.push_back(port);
+      }
+      state.SetPorts(at, std::move(ports));
+    }
+  }
+  impl_->Take(UsesOf(placement.shared_devices));
 }
 
 void Trial::Remove(const std::string& holder, const std::vector<api::ObjectKey>& pods) {
