@@ -781,6 +781,7 @@ void Controller::Impl::OnWriteDone(WriteDone done) {
     }
   } else {
     const k8s::ApiError& error = done.response.error();
+    delete_sent.erase(flight.deletes);
     Trouble& state_of = trouble[id];
     ++state_of.fails;
     state_of.conflict = error.code == ErrorCode::kConflict;
@@ -825,6 +826,10 @@ void Controller::Impl::OnWriteDone(WriteDone done) {
                              error.message));
         }
       }
+    }
+    // Whoever asked for the write looks again when it may be sent again.
+    if (!flight.unit) {
+      flight.unit = UnitBehind(id);
     }
     Wake(state_of.until, flight.unit ? Target(*flight.unit) : Target(id));
   }

@@ -113,8 +113,9 @@ struct Controller::Impl {
   struct InFlight {
     std::uint64_t id = 0;
     Purpose purpose = Purpose::kOther;
-    bool gone = false;  // deleted meanwhile: the answer must not bring it back
-    std::string node;   // pods: the node that the write pins
+    bool gone = false;    // deleted meanwhile: the answer must not bring it back
+    std::string node;     // pods: the node that the write pins
+    std::string deletes;  // uid of what the write deletes
     std::vector<Effect> on_success;
     std::optional<UnitKey> unit;  // to be looked at when the write has ended
   };
@@ -222,6 +223,8 @@ struct Controller::Impl {
   // --- controller_units.cc ---
   // The unit that a Workload stands for, from its owners and annotations.
   std::optional<UnitKey> UnitOf(const api::Workload& workload) const;
+  // The unit in whose name an object is written, if any.
+  std::optional<UnitKey> UnitBehind(const KindKey& id) const;
   std::vector<api::Ptr<api::Pod>> PodsOf(const UnitKey& key) const;
   // A native member with a Workload of its own, or about to get one.
   bool IsLate(const api::ObjectKey& pod) const {

@@ -82,6 +82,21 @@ std::optional<UnitKey> Controller::Impl::UnitOf(const api::Workload& workload) c
   return std::nullopt;
 }
 
+std::optional<UnitKey> Controller::Impl::UnitBehind(const KindKey& id) const {
+  if (id.first == Kind::kJob) {
+    return UnitKey{UnitKind::kJob, id.second};
+  }
+  if (id.first == Kind::kPod) {
+    const auto it = unit_of_pod.find(id.second);
+    return it == unit_of_pod.end() ? std::nullopt : std::optional(it->second);
+  }
+  if (id.first == Kind::kWorkload) {
+    const Ptr<api::Workload> workload = Find<api::Workload>(id.second);
+    return workload ? UnitOf(*workload) : std::nullopt;
+  }
+  return std::nullopt;
+}
+
 std::vector<Ptr<api::Pod>> Controller::Impl::PodsOf(const UnitKey& key) const {
   std::vector<Ptr<api::Pod>> pods;
   const auto add = [&](const std::set<ObjectKey>& keys) {

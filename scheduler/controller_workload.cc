@@ -264,6 +264,7 @@ void Controller::Impl::DeleteObject(Kind kind,
       propagation == "Background" ? k8s::Propagation::kBackground : k8s::Propagation::kDefault;
   InFlight& flight = Issue(
       kind, meta.key(), Urgency::kNormal, k8s::Delete(api::Path(kind, meta.ns, meta.name), query));
+  flight.deletes = meta.uid;
   flight.on_success.push_back(std::move(on_success));
 }
 

@@ -584,6 +584,94 @@ TEST(Controller, FinishesClaimsAfterACutAtAnyWrite) {
   EXPECT_TRUE(all_done);
 }
 
+// A job, a pod and a group: started, evicted by a stopped queue, and the job taken up again to its
+// end. Returns what is left of it all, without times and versions.
+Json Life(Harness& world) {
+  InstallQueue(world);
+  const std::string queue = "/apis/kueue.x-k8s.io/v1beta2/clusterqueues/cq";
+  world.Create(Job("a", "j", "lq", 1, "1"));
+  world.Create(HeldPod("a", "p", "lq", "1"));
+  world.Create(Member("g1", "g", 2, "1"));
+  world.Create(Member("g2", "g", 2, "1"));
+  world.Advance(minutes(5));
+  EXPECT_EQ(Open(world, {"p", "g1", "g2"}), 3);
+  RunJob(world, "j", 1);
+  world.Merge(queue, {{"spec", {{"stopPolicy", "HoldAndDrain"}}}});
+  world.Advance(minutes(5));
+  StopJob(world, "j");
+  world.Advance(minutes(5));
+  world.Merge(queue, {{"spec", {{"stopPolicy", "None"}}}});
+  world.Advance(minutes(5));
+  EXPECT_EQ(world.Get(kJobs + "j")["spec"]["suspend"], false);
+  RunJob(world, "j", 1);
+  world.Advance(minutes(1));
+  CompleteJob(world, "j", 1);
+  world.Advance(minutes(5));
+  EXPECT_TRUE(world.controller().Idle(world.now));
+  Json left;
+  for (const Json* object : world.server().All()) {
+    const Json& meta = object->at("metadata");
+    Json& out = left[object->at("kind").get<std::string>() + " " + meta.value("name", "")];
+    out["finalizers"] = meta.value("finalizers", Json::array());
+    out["deleting"] = meta.contains("deletionTimestamp");
+    out["gates"] = object->value("/spec/schedulingGates"_json_pointer, Json::array());
+    out["suspend"] = object->value("/spec/suspend"_json_pointer, Json());
+    out["template"] = object->value("/spec/template"_json_pointer, Json());
+    for (const char* field : {"admission", "pendingWorkloads", "admittedWorkloads"}) {
+      out[field] = object->value(Json::json_pointer("/status") / field, Json());
+    }
+    for (const Json& condition : object->value("/status/conditions"_json_pointer, Json::array())) {
+      out[condition["type"].get<std::string>()] = {condition["status"], condition["reason"]};
+    }
+  }
+  return left;
+}
+
+// Nothing waits for a write that was refused once, or whose answer was lost after it was done.
+TEST(Controller, ComesToTheSameEndWhenAnyWriteFailsOnce) {
+  enum class Trouble : std::uint8_t { kRefused, kConflict, kAnswerLost, kNeverArrived };
+  Harness undisturbed;
+  const Json wanted = Life(undisturbed);
+  const int writes = static_cast<int>(undisturbed.writes.size());
+  EXPECT_GT(writes, 20);
+  for (const Trouble trouble :
+       {Trouble::kRefused, Trouble::kConflict, Trouble::kAnswerLost, Trouble::kNeverArrived}) {
+    for (int fails = 0; fails < writes; ++fails) {
+      Harness world;
+      int seen = 0;
+      std::string which;
+      world.intercept = [&](const k8s::Request& request) -> std::optional<k8s::Response> {
+        if (request.method == k8s::Method::kGet || seen++ != fails) {
+          return std::nullopt;
+        }
+        which =
+            std::string(k8s::ToString(request.method)) + " " + request.target + " " + request.body;
+        switch (trouble) {
+          case Trouble::kRefused:
+            return k8s::Response{
+                .status = 500,
+                .headers = {},
+                .body =
+                    R"({"kind":"Status","status":"Failure","reason":"InternalError","code":500})"};
+          case Trouble::kConflict:
+            return k8s::Response{
+                .status = 409,
+                .headers = {},
+                .body = R"({"kind":"Status","status":"Failure","reason":"Conflict","code":409})"};
+          case Trouble::kAnswerLost:
+            static_cast<void>(world.server().Handle(request, world.now));
+            return k8s::Response{};
+          case Trouble::kNeverArrived:
+            return k8s::Response{};
+        }
+        return std::nullopt;
+      };
+      EXPECT_EQ(Life(world), wanted)
+          << "trouble " << static_cast<int>(trouble) << " with write " << fails << ": " << which;
+    }
+  }
+}
+
 TEST(Controller, DrainsAStoppedQueueAndTakesUpAgain) {
   Harness world;
   InstallQueue(world);
