@@ -128,7 +128,8 @@ Unit ReadJob(const api::Job& job, const std::vector<std::string>& label_keys_to_
   unit.suspended = job.suspend && !unit.stopping;
   // A Job that has been started counts as active until its controller has said that it is
   // suspended: it may be creating pods at this moment.
-  unit.active = job.active != 0 ||
+  // Pods of a suspended one that are still ending keep their nodes, and so its quota.
+  unit.active = job.active != 0 || (job.suspend && job.terminating > 0) ||
                 (job.suspend && job.started && !api::ConditionTrue(job.conditions, "Suspended"));
   unit.deleting = job.meta.deleting();
   const std::int64_t ready = std::int64_t{job.succeeded} + job.ready + job.uncounted_succeeded;

@@ -119,7 +119,14 @@ void State::Impl::AcceptPreemptions(Plan& plan, Plan& out, TimePoint now) {
   for (ClaimDecision* decision : accepted) {
     const api::ObjectKey& key = decision->preemptor.key;
     WorkloadEntry& entry = workloads.at(key);
-    DropClaim(key);
+    const auto standing = claims_held.find(key);
+    const bool same = standing != claims_held.end() &&
+                      standing->second.claim->queue == decision->cluster_queue &&
+                      standing->second.claim->usage == decision->usage &&
+                      standing->second.claim->victims == decision->victims;
+    if (!same) {
+      DropClaim(key);
+    }
     for (PreemptionDecision& preemption : plan.preemptions) {
       if (preemption.preemptor.key != key) {
         continue;
@@ -137,7 +144,7 @@ void State::Impl::AcceptPreemptions(Plan& plan, Plan& out, TimePoint now) {
                                      entry.waited_for.end(),
                                      decision->victims.begin(),
                                      decision->victims.end());
-    if (spent) {
+    if (spent || same) {
       continue;
     }
     auto claim = std::make_shared<Claim>();

@@ -1,6 +1,7 @@
 #include "sim/generate.h"
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <string>
 #include <vector>
@@ -108,6 +109,24 @@ Json Quota(Prng& prng, const char* resource, int low, int high, bool cohort) {
   return quota;
 }
 
+Json Preemption(Prng& prng, bool cohort) {
+  static constexpr std::array<const char*, 3> kWithin{
+      "Never", "LowerPriority", "LowerOrNewerEqualPriority"};
+  static constexpr std::array<const char*, 3> kReclaim{"Never", "LowerPriority", "Any"};
+  Json out{{"withinClusterQueue", kWithin[prng.Below(kWithin.size())]}};
+  if (cohort) {
+    const char* reclaim = kReclaim[prng.Below(kReclaim.size())];
+    out["reclaimWithinCohort"] = reclaim;
+    if (reclaim != kReclaim[0] && prng.Chance(3)) {
+      out["borrowWithinCohort"] = {{"policy", "LowerPriority"}};
+      if (prng.Chance(2)) {
+        out["borrowWithinCohort"]["maxPriorityThreshold"] = Between(prng, 0, 2) * 100;
+      }
+    }
+  }
+  return out;
+}
+
 std::vector<std::string> AddQueues(Scenario& scenario, Prng& prng, const GenerateOptions& options) {
   const int flavors = Between(prng, 1, 2);
   for (int i = 0; i < flavors; ++i) {
@@ -121,6 +140,23 @@ std::vector<std::string> AddQueues(Scenario& scenario, Prng& prng, const Generat
   }
   std::vector<std::string> names;
   const int queues = Between(prng, 1, 2 + 2 * options.scale);
+  if (options.preemption && prng.Chance(2)) {
+    // Both cohorts hang under one, with some quota of its own.
+    for (const char* cohort : {"east", "west"}) {
+      Json child = Object(kQueueing, "Cohort", "", cohort);
+      child["spec"] = {{"parentName", "all"}};
+      Add(scenario, {}, std::move(child));
+    }
+    Json top = Object(kQueueing, "Cohort", "", "all");
+    top["spec"]["resourceGroups"] = Json::array(
+        {{{"coveredResources", {"cpu", "nvidia.com/gpu"}},
+          {"flavors",
+           Json::array({{{"name", "f0"},
+                         {"resources",
+                          Json::array({Quota(prng, "cpu", 0, 6, false),
+                                       Quota(prng, "nvidia.com/gpu", 0, 4, false)})}}})}}});
+    Add(scenario, {}, std::move(top));
+  }
   for (int i = 0; i < queues; ++i) {
     const std::string name = "cq" + std::to_string(i);
     const bool cohort = !prng.Chance(3);
@@ -132,6 +168,12 @@ std::vector<std::string> AddQueues(Scenario& scenario, Prng& prng, const Generat
     }
     if (prng.Chance(3)) {
       spec["queueingStrategy"] = "StrictFIFO";
+    }
+    if (options.preemption && prng.Chance(2)) {
+      spec["preemption"] = Preemption(prng, cohort);
+    }
+    if (options.preemption && prng.Chance(4)) {
+      spec["fairSharing"] = {{"weight", std::to_string(Between(prng, 0, 3))}};
     }
     Json list = Json::array();
     for (int f = 0; f < flavors; ++f) {

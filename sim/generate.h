@@ -14,6 +14,7 @@ struct GenerateOptions {
   // Small worlds find most bugs and can be read; the sizes grow with this.
   int scale = 1;
   bool nodes = true;    // false: quota alone
+  bool preemption = false;  // policies, weights and a cohort of cohorts
   bool changes = true;  // queues stopped and started, nodes cordoned, jobs deleted
 };
 

@@ -1,3 +1,4 @@
+#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
@@ -27,11 +28,13 @@ std::optional<std::string> RunSeed(std::uint64_t seed, bool verbose) {
   const bool faults = !prng.Chance(4);
   const GenerateOptions generate{.scale = 1 + static_cast<int>(prng.Below(2)),
                                  .nodes = !prng.Chance(3),
+                                 .preemption = seed % 2 == 0,
                                  .changes = !prng.Chance(3)};
   Scenario scenario = GenerateScenario(prng, generate);
   WorldOptions options;
   // A day is long enough that time-outs of the defaults do not blur the picture.
   options.controller.wait_for_pods_ready.timeout = std::chrono::hours(24);
+  options.controller.fair_sharing = seed % 4 == 0;
   World* current = nullptr;
   const TimePoint start = options.start;
   if (faults) {
@@ -72,9 +75,20 @@ int Main(int argc, char** argv) {
   std::uint64_t from = 1;
   std::uint64_t count = 100;
   bool verbose = false;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const std::string_view flag = argv[i];
-    const std::uint64_t value = std::strtoull(argv[i + 1], nullptr, 10);
+  for (int i = 1; i < argc; ++i) {
+    std::string_view flag = argv[i];
+    std::string_view text;
+    if (const auto equals = flag.find('='); equals != std::string_view::npos) {
+      text = flag.substr(equals + 1);
+      flag = flag.substr(0, equals);
+    } else if (i + 1 < argc) {
+      text = argv[++i];
+    }
+    std::uint64_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || end != text.data() + text.size()) {
+      flag = {};
+    }
     if (flag == "--seed") {
       from = value;
       count = 1;

@@ -632,8 +632,12 @@ Outcome<Answer> Server::DeleteOne(Call& call, const StoredPtr& old, const Json& 
                 : 30;
     const Json* node = At(before, "spec.nodeName");
     const Json* phase = At(before, "status.phase");
-    if (node == nullptr || !node->is_string() || node->get<std::string>().empty() ||
-        (phase != nullptr && (*phase == "Succeeded" || *phase == "Failed"))) {
+    // A pod without a node has nothing to end, unless it runs on the machine that stands in for all
+    // nodes.
+    const bool placed =
+        (node != nullptr && node->is_string() && !node->get<std::string>().empty()) ||
+        (phase != nullptr && *phase == "Running");
+    if (!placed || (phase != nullptr && (*phase == "Succeeded" || *phase == "Failed"))) {
       grace = 0;
     }
     grace = std::max<std::int64_t>(grace, 0);

@@ -660,6 +660,10 @@ class Cycle {
       for (ClaimRun* claim : suspended) {
         End(*claim);
       }
+      // A claim that is made anew takes the place of the old one.
+      if (outcome == Outcome::kPreempting) {
+        plan_.dropped.erase(entry.item->ref.key);
+      }
     } else {
       if (trial_) {
         trial_->Rollback(mark);
@@ -933,6 +937,20 @@ class Cycle {
         holding.push_back(&other);
         Unbook(other);
       }
+    }
+    std::vector<std::string> waiting_for_room;
+    for (ClaimRun& claim : claims_) {
+      if (claim.standing && &ledger_.tree(claim.tree) == run.tree) {
+        Settle(claim, -1);
+        if (AssignTo(run, *entry.item, entry.counts, nullptr).mode == Mode::kFit) {
+          waiting_for_room.push_back("workload " + claim.claim->preemptor.key.ToString());
+        }
+        Settle(claim, +1);
+      }
+    }
+    if (!waiting_for_room.empty()) {
+      verdict.message += "; the free quota is held for " + Join(waiting_for_room, ", ") +
+                         ", which waits for the workloads that it preempts to end";
     }
     const bool only_held =
         !holding.empty() && AssignTo(run, *entry.item, entry.counts, nullptr).mode == Mode::kFit;
