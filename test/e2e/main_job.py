@@ -328,7 +328,8 @@ def queues_and_flavors_stay_while_they_are_used(state):
         s.flavor()
         s.queue({"cpu": "4"})
         for kind in ("ClusterQueue", "ResourceFlavor"):
-            wait("the finalizer of the %s" % kind, lambda kind=kind: "kueue.x-k8s.io/resource-in-use" in s.api.get(kind, s.ns)["metadata"].get("finalizers", []))
+            wait("the finalizer of the %s" % kind,
+                 lambda kind=kind: "kueue.x-k8s.io/resource-in-use" in s.api.get(kind, s.ns)["metadata"].get("finalizers", []))
         s.job("work", 2, {"cpu": "1"})
         s.wait_running(2, "work")
         s.job("late", 3, {"cpu": "1"})
