@@ -347,6 +347,11 @@ void Informer::Withdraw() {
 bool Informer::synced() const {
   return state_->announced;
 }
+bool Informer::behind() const {
+  const WatchMachine::State at = state_->machine.state();
+  return at != WatchMachine::State::kWatching && at != WatchMachine::State::kIdle &&
+         at != WatchMachine::State::kStopped;
+}
 std::size_t Informer::size() const {
   return state_->store.size();
 }

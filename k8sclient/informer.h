@@ -74,6 +74,8 @@ class Informer {
   void Withdraw();
 
   [[nodiscard]] bool synced() const;
+  // A list is under way, or the watch is to be opened again: changes may have been missed so far.
+  [[nodiscard]] bool behind() const;
   [[nodiscard]] std::size_t size() const;
   [[nodiscard]] const InformerStats& stats() const;
   [[nodiscard]] api::Kind kind() const;

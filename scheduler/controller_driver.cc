@@ -168,7 +168,9 @@ ControllerDriver::Counters ControllerDriver::counters() const {
 
 bool ControllerDriver::Idle() const {
   return impl_->discovered && !impl_->pump_posted && (!impl_->writer || impl_->writer->idle()) &&
-         impl_->synced && impl_->controller.Idle(impl_->timers.Now());
+         impl_->synced && impl_->controller.Idle(impl_->timers.Now()) &&
+         std::ranges::none_of(impl_->informers,
+                              [](const auto& entry) { return entry.second->behind(); });
 }
 
 std::optional<TimePoint> ControllerDriver::NextWake() const {

@@ -60,6 +60,31 @@ void CheckQuota(World& world, std::vector<std::string>& problems) {
   const auto usage = UsageOfQueues(world);
   std::map<std::pair<std::string, FlavorResource>, Amount> cohort_nominal;
   std::map<std::pair<std::string, FlavorResource>, Amount> cohort_usage;
+  // Whole trees of cohorts, under the name of their root.
+  std::map<std::string, std::string> parents;
+  const auto cohorts = All<api::Cohort>(world, "kueue.x-k8s.io/cohorts");
+  for (const auto& cohort : cohorts) {
+    parents[cohort->meta.name] = cohort->parent;
+  }
+  const auto root = [&](std::string name) {
+    for (std::size_t i = 0; i <= cohorts.size(); ++i) {
+      const auto parent = parents.find(name);
+      if (parent == parents.end() || parent->second.empty()) {
+        break;
+      }
+      name = parent->second;
+    }
+    return name;
+  };
+  for (const auto& cohort : cohorts) {
+    for (const api::ResourceGroup& group : cohort->resource_groups) {
+      for (const api::FlavorQuotas& flavor : group.flavors) {
+        for (const api::ResourceQuota& quota : flavor.resources) {
+          cohort_nominal[{root(cohort->meta.name), {flavor.name, quota.name}}] += quota.nominal;
+        }
+      }
+    }
+  }
   for (const auto& queue : All<api::ClusterQueue>(world, "kueue.x-k8s.io/clusterqueues")) {
     const auto mine = usage.find(queue->meta.name);
     for (const api::ResourceGroup& group : queue->resource_groups) {
@@ -82,8 +107,8 @@ void CheckQuota(World& world, std::vector<std::string>& problems) {
                                flavor.name + ", its limit is " + std::to_string(limit->value()));
           }
           if (!queue->cohort.empty()) {
-            cohort_nominal[{queue->cohort, key}] += quota.nominal;
-            cohort_usage[{queue->cohort, key}] += used;
+            cohort_nominal[{root(queue->cohort), key}] += quota.nominal;
+            cohort_usage[{root(queue->cohort), key}] += used;
           }
         }
       }
