@@ -467,11 +467,11 @@ void State::Impl::Recover(WorkloadEntry& entry, placement::Trial& trial) {
         assignment.topology->levels.back() != "kubernetes.io/hostname") {
       continue;
     }
-    NodeRuns& nodes = runs[assignment.name];
-    nodes.clear();
+    NodeRuns& planned = runs[assignment.name];
+    planned.clear();
     for (const api::TopologyDomainAssignment& domain : assignment.topology->domains) {
       if (!domain.values.empty() && domain.count > 0) {
-        nodes.emplace_back(domain.values.back(), domain.count);
+        planned.emplace_back(domain.values.back(), domain.count);
       }
     }
   }

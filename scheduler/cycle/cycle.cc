@@ -733,7 +733,11 @@ class Cycle {
       }
     }
     if (MayPreempt(entry.assignment)) {
-      return Preempt(entry, run, entry.assignment, ShortRows(run, entry.assignment), {});
+      std::optional<Verdict> unplaceable;
+      if (Preempt(entry, run, entry.assignment, ShortRows(run, entry.assignment), {}, unplaceable)) {
+        return Outcome::kPreempting;
+      }
+      return RefuseQuota(entry, run, unplaceable ? &*unplaceable : nullptr);
     }
     if (entry.assignment.mode != Mode::kFit) {
       return RefuseQuota(entry, run);
@@ -780,12 +784,14 @@ class Cycle {
   }
 
   // Looks for victims without whom the gang fits, quota and places both, and books their leaving.
+  // False: there are none; `unplaceable` then says why, if quota alone could have been had.
   // `refused`: why there is no place for it, when quota is not what is missing.
-  Outcome Preempt(Entry& entry,
-                  QueueRun& run,
-                  const Assignment& assignment,
-                  std::vector<quota::Row> short_rows,
-                  const std::optional<Verdict>& refused) {
+  bool Preempt(Entry& entry,
+               QueueRun& run,
+               const Assignment& assignment,
+               std::vector<quota::Row> short_rows,
+               const std::optional<Verdict>& refused,
+               std::optional<Verdict>& unplaceable) {
     VictimSearch search = Search(run, *entry.item, assignment.usage, std::move(short_rows));
     const auto without = [&](const auto& gone) {
       for (const Candidate* candidate : gone) {
@@ -802,7 +808,6 @@ class Cycle {
       }
       return TryPlace(entry, run, entry.counts, assignment);
     };
-    std::optional<Verdict> unplaceable;
     if (trial_) {
       search.places = [&](const std::vector<const Candidate*>& gone) {
         const auto mark = trial_->Checkpoint();
@@ -815,25 +820,12 @@ class Cycle {
         return !placed.checked || std::holds_alternative<placement::Placement>(placed.answer);
       };
       if (refused && !AnyoneHelps(search)) {
-        return Refuse(entry,
-                      *refused,
-                      WakeOn{.quota = false,
-                             .capacity = true,
-                             .pods_ready = false,
-                             .retry_after = {}});
+        return false;
       }
     }
     const std::vector<Victim> victims = FindVictims(search);
     if (victims.empty()) {
-      if (refused) {
-        return Refuse(entry,
-                      *refused,
-                      WakeOn{.quota = false,
-                             .capacity = true,
-                             .pods_ready = false,
-                             .retry_after = {}});
-      }
-      return RefuseQuota(entry, run, unplaceable ? &*unplaceable : nullptr);
+      return false;
     }
     std::vector<const Candidate*> gone;
     for (const Victim& victim : victims) {
@@ -902,7 +894,7 @@ class Cycle {
     Refuse(entry,
            std::move(verdict),
            WakeOn{.quota = true, .capacity = true, .pods_ready = false, .retry_after = {}});
-    return Outcome::kPreempting;
+    return true;
   }
 
   // Would there be a place if everyone went who may be asked to? Spares a search that must fail.
@@ -1148,6 +1140,7 @@ class Cycle {
     Assignment assignment = entry.assignment;
     std::vector<std::int32_t> counts = entry.counts;
     std::string quota_message;
+    std::optional<Assignment> other;  // on other flavors, where others would have to go
     while (true) {
       const auto mark = trial_ ? trial_->Checkpoint() : placement::Trial::Mark{};
       Placed placed = TryPlace(entry, run, counts, assignment);
@@ -1185,6 +1178,9 @@ class Cycle {
       Assignment next = AssignTo(run, *entry.item, counts, &excluded);
       if (next.mode != Mode::kFit) {
         quota_message = next.Message();
+        if (MayPreempt(next)) {
+          other = std::move(next);
+        }
         break;
       }
       assignment = std::move(next);
@@ -1221,11 +1217,15 @@ class Cycle {
     const api::ClusterQueuePreemption& policy = run.queue->spec->preemption;
     if (trial_ && (policy.within_cluster_queue != api::PreemptionPolicy::kNever ||
                    policy.reclaim_within_cohort != api::PreemptionPolicy::kNever)) {
+      std::optional<Verdict> unplaceable;
       std::vector<quota::Row> rows;
       for (const auto& [row, amount] : entry.assignment.usage) {
         rows.push_back(row);
       }
-      return Preempt(entry, run, entry.assignment, std::move(rows), verdict);
+      if ((other && Preempt(entry, run, *other, ShortRows(run, *other), {}, unplaceable)) ||
+          Preempt(entry, run, entry.assignment, std::move(rows), verdict, unplaceable)) {
+        return Outcome::kPreempting;
+      }
     }
     return Refuse(entry,
                   std::move(verdict),
