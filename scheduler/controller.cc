@@ -773,8 +773,12 @@ void Controller::Impl::OnWriteDone(WriteDone done) {
       admissions.erase(id.second);
       reread.erase(id.second);
     }
-    if (flight.purpose == Purpose::kStart) {
-      refused_starts.erase(id.second);
+    if (flight.purpose == Purpose::kStart && flight.unit) {
+      if (const auto it = workloads_of_unit.find(*flight.unit); it != workloads_of_unit.end()) {
+        for (const ObjectKey& key : it->second) {
+          refused_starts.erase(key);
+        }
+      }
     }
     for (Effect& effect : flight.on_success) {
       out.push_back(std::move(effect));

@@ -242,7 +242,8 @@ Controller::Impl::Claims Controller::Impl::AllocateClaims(const api::Workload& w
             k8s::MergePatch(path,
                             std::move(patch),
                             {.resource_version = claim->meta.resource_version, .uid = {}}),
-            unit);
+            unit)
+          .purpose = Purpose::kStart;
       continue;
     }
     Json results = Json::array();
@@ -312,7 +313,8 @@ Controller::Impl::Claims Controller::Impl::AllocateClaims(const api::Workload& w
           k8s::MergePatch(api::Path(Kind::kResourceClaim, name.ns, name.name, "status"),
                           std::move(patch),
                           {.resource_version = claim->meta.resource_version, .uid = {}}),
-          unit);
+          unit)
+        .purpose = Purpose::kStart;
   }
   return pending ? Claims::kPending : Claims::kReady;
 }

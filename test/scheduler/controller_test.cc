@@ -561,6 +561,41 @@ TEST(Controller, AllocatesClaimsWhereTheFirstChoiceWouldSpoilThePlan) {
             "n1");
 }
 
+// A claim that may not be allocated is a start that is refused: the quota goes to others meanwhile.
+TEST(Controller, BacksOffWhereTheAllocationOfClaimsIsRefused) {
+  Devices devices;
+  Harness& world = devices.world;
+  bool refuse = true;
+  world.intercept = [&](const k8s::Request& request) -> std::optional<k8s::Response> {
+    if (refuse && request.target.contains("/resourceclaims/") &&
+        request.target.ends_with("/status")) {
+      return k8s::Response{
+          .status = 422,
+          .headers = {},
+          .body =
+              R"({"kind":"Status","status":"Failure","reason":"Invalid","code":422,"message":"requires resourceclaims/binding"})"};
+    }
+    return std::nullopt;
+  };
+  devices.AddMember("p1-any", "");
+  devices.AddMember("p2-big", "device.attributes[\"d\"].big");
+  ASSERT_TRUE(world.Settle());
+  EXPECT_EQ(world.Condition(world.OnlyWorkload("a"), "QuotaReserved"), "True");
+  EXPECT_EQ(Open(world, {"p1-any", "p2-big"}), 0);
+  world.Create(Job("a", "waits", "lq", 3, "1"));
+  world.Advance(minutes(1));
+  EXPECT_EQ(world.Get(kJobs + "waits")["spec"]["suspend"], false);
+  EXPECT_TRUE(std::ranges::any_of(world.events, [](const EventEffect& event) {
+    return event.reason == "WriteRefused" && event.note.contains("resourceclaims/binding");
+  }));
+  refuse = false;
+  RunJob(world, "waits", 3);
+  CompleteJob(world, "waits", 3);
+  world.Advance(minutes(30));
+  EXPECT_EQ(Open(world, {"p1-any", "p2-big"}), 2);
+  EXPECT_EQ(devices.DeviceOf("p1-any"), "small");
+}
+
 // The gate of no member opens before its claim is stored, wherever the controller is cut.
 TEST(Controller, FinishesClaimsAfterACutAtAnyWrite) {
   bool all_done = false;
