@@ -1,9 +1,9 @@
 """A proxy that ends TLS between a client and the API server and makes trouble by a seeded plan. Standard library only.
 
-    proxy = FaultProxy(server="https://127.0.0.1:6443", cert=..., key=..., ca=..., plan=Plan(seed=7))
-    proxy.port                      where to send the client
-    proxy.plan.stormy = True        from now on
-    proxy.calm()                    no more trouble, and what is held back goes on
+    proxy = FaultProxy(cluster, Plan(seed=7))     a harness.Cluster
+    proxy.muster_kubeconfig                       the cluster's, led through the proxy
+    proxy.storm()                                 from now on
+    proxy.calm()                                  no more trouble, and what is held back goes on
 
 Before a request is carried out: answers 409, 429 with Retry-After, 500, 503 (with and without Retry-After), a reset connection, a pause, silence
 without end. After it was carried out: the answer is lost, or cut in its middle. Watches: refused with 410, 429, 500, 503; cut in the middle of an
@@ -13,7 +13,9 @@ object, between two objects, or ended in order in the middle of one; an ERROR ev
 import asyncio
 import collections
 import json
+import os
 import random
+import re
 import socket
 import ssl
 import struct
@@ -33,6 +35,7 @@ ANSWERS = {
     "409": (409, "Conflict", "the object has been modified; please apply your changes to the latest version and try again", None),
     "410": (410, "Expired", "too old resource version", None),
     "429": (429, "TooManyRequests", "the server has received too many requests", 1),
+    "422": (422, "Invalid", "sendInitialEvents: Forbidden: is forbidden for watch unless the WatchList feature gate is enabled", None),
     "500": (500, "InternalError", "Internal error occurred: etcdserver: request timed out", None),
     "503": (503, "ServiceUnavailable", "apiserver is shutting down", None),
     "503-later": (503, "ServiceUnavailable", "apiserver is shutting down", 1),
@@ -56,7 +59,7 @@ class Plan:
         self.silences = 2  # requests that are never answered: each costs the client its whole patience
         self.done = collections.Counter()
 
-    def of_request(self, method):
+    def of_request(self, method, path):
         """The fault of one request, or None."""
         if not self.stormy or self.rng.random() >= self.request_rate:
             return None
@@ -66,7 +69,7 @@ class Plan:
         before = BEFORE_READ if method == "GET" else BEFORE_WRITE
         return self.rng.choice(before + AFTER + AFTER)
 
-    def of_watch(self, path):
+    def of_watch(self, path, query):
         """(fault at the start or None, fault later or None, seconds until then)"""
         if not self.stormy:
             return None, None, 0
@@ -77,6 +80,24 @@ class Plan:
         if path.rsplit("/", 1)[1] in BUSY:
             return None, self.rng.choice(WATCH_END + ["cut-inside", "cut-inside", "end-inside"]), self.rng.uniform(0.1, 3)
         return None, self.rng.choice(WATCH_END), self.rng.uniform(0.1, 6)
+
+
+class OldServer(Plan):
+    """No storm: a server that knows no streaming lists, and the answers that are lost are those in `losses`, (method, pattern of the path)."""
+
+    def __init__(self, losses):
+        super().__init__(0)
+        self.losses = list(losses)
+
+    def of_request(self, method, path):
+        for loss in self.losses:
+            if method == loss[0] and re.search(loss[1], path):
+                self.losses.remove(loss)
+                return "lost"
+        return None
+
+    def of_watch(self, path, query):
+        return "422" if "sendInitialEvents" in query else None, None, 0
 
 
 class Reset(Exception):
@@ -128,15 +149,18 @@ class Upstream:
 
 
 class FaultProxy:
-    def __init__(self, server, cert, key, ca, plan):
+    def __init__(self, cluster, plan):
+        at = lambda name: os.path.join(cluster.dir, name)
+        with open(at("server")) as file:
+            server = file.read().strip()
         url = urllib.parse.urlparse(server)
         self.host, self.upstream_port = url.hostname, url.port
         self.plan = plan
         self.streams = []
         self.requests = collections.Counter()  # by method, watches as WATCH
-        self.client_tls = ssl.create_default_context(cafile=ca)
+        self.client_tls = ssl.create_default_context(cafile=at("ca.crt"))
         self.server_tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self.server_tls.load_cert_chain(cert, key)
+        self.server_tls.load_cert_chain(at("apiserver.crt"), at("apiserver.key"))
         self.loop = asyncio.new_event_loop()
         # The clients hang up whenever they like; that is no news.
         self.loop.set_exception_handler(lambda *_: None)
@@ -145,6 +169,11 @@ class FaultProxy:
         self.thread.start()
         if not ready.wait(10):
             raise RuntimeError("the proxy did not start")
+        with open(cluster.muster_kubeconfig) as file:
+            text = file.read()
+        self.muster_kubeconfig = at("kubeconfig-proxy-%d" % self.port)
+        with open(self.muster_kubeconfig, "w") as file:
+            file.write(text.replace(server, "https://127.0.0.1:%d" % self.port))
 
     def _run(self, ready):
         asyncio.set_event_loop(self.loop)
@@ -223,9 +252,9 @@ class FaultProxy:
         watch = method == "GET" and query.get("watch", [""])[0] in ("1", "true")
         self.requests["WATCH" if watch else method] += 1
         if watch:
-            fault, later, after = self.plan.of_watch(url.path)
+            fault, later, after = self.plan.of_watch(url.path, query)
         else:
-            fault, later, after = self.plan.of_request(method), None, 0
+            fault, later, after = self.plan.of_request(method, url.path), None, 0
         if fault is not None:
             self.plan.done[("watch " if watch else "") + fault] += 1
         if fault in ANSWERS:

@@ -4,7 +4,6 @@ import os
 import random
 import sys
 import time
-import types
 
 from fault_proxy import FaultProxy, Plan
 from harness import *
@@ -20,17 +19,8 @@ class State:
         self.cluster = Cluster("--kwok")
         self.api = self.cluster.api
         self.cluster.install()
-        with open(os.path.join(self.cluster.dir, "server")) as file:
-            server = file.read().strip()
-        at = lambda name: os.path.join(self.cluster.dir, name)
         print("    seed %d" % SEED, flush=True)
-        self.proxy = FaultProxy(server, at("apiserver.crt"), at("apiserver.key"), at("ca.crt"), Plan(SEED))
-        with open(self.cluster.kubeconfig) as file:
-            text = file.read()
-        through = at("kubeconfig-proxy")
-        with open(through, "w") as file:
-            file.write(text.replace(server, "https://127.0.0.1:%d" % self.proxy.port))
-        self.through_proxy = types.SimpleNamespace(kubeconfig=through)
+        self.proxy = FaultProxy(self.cluster, Plan(SEED))
         self.muster = None
         self.count = 0
 
@@ -142,7 +132,7 @@ class Flow:
 def trouble_leaves_no_trace(state):
     """Errors, resets, lost answers and cut watches for a while, two kills among them: the end is that of a run without, and no limit breaks."""
     with state.scene("calm") as s:
-        muster = state.muster = Muster(state.through_proxy).wait_ready()
+        muster = state.muster = Muster(state.proxy).wait_ready()
         started = time.monotonic()
         calm = Flow(s, SEED)
         calm.drain_a_queue()
@@ -212,7 +202,7 @@ def trouble_leaves_no_trace(state):
 def a_watch_that_falls_silent_is_given_up(state):
     """A connection that is open but dead is noticed by its silence: work that came meanwhile is done, without a restart."""
     with state.scene("silent") as s:
-        muster = state.muster = Muster(state.through_proxy).wait_ready()
+        muster = state.muster = Muster(state.proxy).wait_ready()
         s.nodes(1, cpu="4")
         s.flavor()
         s.queue({"cpu": "4"})

@@ -173,6 +173,7 @@ class Cluster:
         if out.returncode != 0:
             raise RuntimeError("the control plane did not start:\n" + out.stdout + out.stderr)
         self.kubeconfig = out.stdout.strip().splitlines()[-1]
+        self.muster_kubeconfig = self.kubeconfig
         self.api = Api(self.kubeconfig)
 
     def kubectl(self, *args, stdin=None, check=True):
@@ -199,6 +200,38 @@ class Cluster:
 
         wait("the admission policies to work", suspended, 60)
         self.api.delete("Namespace", "policy-probe")
+
+    def use_chart_account(self):
+        """From now on `muster serve` runs as the chart's service account, with the chart's roles and no others."""
+        helm = [os.path.join(BIN, "helm"), "template", "muster", os.path.join(ROOT, "charts/muster"), "--namespace", "muster-system"]
+        rendered = subprocess.run(helm, check=True, capture_output=True, text=True).stdout
+        wanted = r"(?m)^kind: (ServiceAccount|ClusterRole|ClusterRoleBinding|Role|RoleBinding)$"
+        self.kubectl("apply", "-f", "-", stdin="\n---\n".join(d for d in rendered.split("\n---\n") if re.search(wanted, d)))
+        token = self.api.request("POST", "/api/v1/namespaces/muster-system/serviceaccounts/muster/token",
+                                 {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}})["status"]["token"]
+        with open(self.kubeconfig) as file:
+            text = file.read()
+        self.muster_kubeconfig = os.path.join(self.dir, "kubeconfig-muster")
+        with open(self.muster_kubeconfig, "w") as file:
+            file.write(re.sub(r"(?m)^(\s*token:).*$", lambda m: m.group(1) + " " + token, text))
+
+    def audited(self):
+        """What the controller asked for: (API group, resource or resource/subresource, verb) -> how often; and what it was not allowed to do."""
+        used, forbidden = collections.Counter(), []
+        with open(os.path.join(self.dir, "audit.jsonl")) as log:
+            for line in log:
+                event = json.loads(line)
+                ref = event.get("objectRef")
+                if not ref or "resource" not in ref:
+                    continue  # discovery and the like: every authenticated account may
+                resource = ref["resource"] + ("/" + ref["subresource"] if ref.get("subresource") else "")
+                used[(ref.get("apiGroup", ""), resource, event["verb"])] += 1
+                status = event.get("responseStatus", {})
+                # Nothing can be created in a namespace that is being deleted: no matter of roles. What is checked on the way has other codes.
+                text = status.get("message", "")
+                if status.get("code") == 403 and "because it is being terminated" not in text or "is forbidden: User" in text:
+                    forbidden.append("%s %s: %s" % (event["verb"], event["requestURI"], status.get("message")))
+        return used, forbidden
 
     def down(self):
         subprocess.run([os.path.join(ROOT, "test/cluster/down"), "--dir", self.dir], capture_output=True)
@@ -233,7 +266,7 @@ class Muster:
     def start(self):
         self.health_port, self.metrics_port = free_port(), free_port()
         self.process = subprocess.Popen(
-            [MUSTER, "serve", "--kubeconfig", self.cluster.kubeconfig, "--metrics-bind-address", "127.0.0.1:%d" % self.metrics_port,
+            [MUSTER, "serve", "--kubeconfig", self.cluster.muster_kubeconfig, "--metrics-bind-address", "127.0.0.1:%d" % self.metrics_port,
              "--health-probe-bind-address", "127.0.0.1:%d" % self.health_port,
              "--leader-elect=" + ("true" if self.leader_elect else "false"), *self.flags],
             stdout=self.log, stderr=self.log)
