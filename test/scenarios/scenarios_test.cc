@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -15,20 +17,25 @@
 
 // Each file of test/cases/scenarios is a scenario with one more document, `kind: Expect`:
 //
+// clang-format off
 //   apiVersion: test.muster.dev/v1
 //   kind: Expect
 //   why: one sentence
-//   until: 10m                # default 1h
-//   events: [{event: Admitted, owner: Job a/x, at: 30s}]      # each must occur; every given member
-//   must match never:  [{event: Preempted}]                              # none may occur order:
-//   [{event: Started, owner: Job a/x}, {...}]         # must occur in this order waiting: [{owner:
-//   Job a/y, reason: WaitingForQuota, message: "2 more needed"}] notWaiting: [{owner: ...}] queues:
-//   {a: {pending: 1, reserving: 0, admitted: 0, usage: {default: {cpu: "4"}}}} objects: [{kind:
-//   Job, namespace: a, name: x, values: {/spec/suspend: true}}] absent:  [{kind: Pod, namespace:
-//   a}]
+//   until: 10m                                              # default 1h
+//   events: [{event: Admitted, owner: Job a/x, at: 30s}]    # each must occur; every given member must match
+//   events: [{event: Preempted, times: 2}]                  # exactly so often
+//   never: [{event: Preempted}]                             # none may occur
+//   order: [{event: Started, owner: Job a/x}, {...}]        # must occur in this order
+//   waiting: [{owner: Job a/y, reason: WaitingForQuota, message: "2 more needed"}]
+//   notWaiting: [{owner: ...}]
+//   queues: {a: {pending: 1, reserving: 0, admitted: 0, usage: {default: {cpu: "4"}}}}
+//   objects: [{kind: Job, namespace: a, name: x, values: {/spec/suspend: true}}]
+//   conditions: [{owner: x, type: Preempted, status: "True", reason: InClusterQueue}]  # of a Workload that x owns
+//   absent: [{kind: Pod, namespace: a, labels: {k: v}}]
+// clang-format on
 //
-// `message` and `owner` match when they are contained; everything else must be equal. In usage an
-// absent amount is zero.
+// `message` and `owner` match when they are contained (of conditions only `message`); everything else
+// must be equal. In usage an absent amount is zero.
 namespace muster::sim {
 namespace {
 
@@ -80,7 +87,7 @@ bool Contains(const std::string& text, const std::string& part) {
 // Whether every member of `wanted` matches `entry`.
 bool Matches(const Json& entry, const Json& wanted) {
   for (const auto& [key, value] : wanted.items()) {
-    if (key == "why") {
+    if (key == "why" || key == "times") {
       continue;
     }
     if (!entry.contains(key)) {
@@ -131,8 +138,17 @@ bool IsObject(const Json& object, const Json& wanted) {
   const auto same = [&](const Json& from, const char* key) {
     return !wanted.contains(key) || from.value(key, "") == wanted.value(key, "");
   };
-  return same(object, "kind") && same(object, "apiVersion") && same(meta, "namespace") &&
-         same(meta, "name");
+  if (!same(object, "kind") || !same(object, "apiVersion") || !same(meta, "namespace") ||
+      !same(meta, "name")) {
+    return false;
+  }
+  const Json labels = meta.value("labels", Json::object());
+  for (const auto& [key, value] : wanted.value("labels", Json::object()).items()) {
+    if (labels.value(key, Json()) != value) {
+      return false;
+    }
+  }
+  return true;
 }
 
 void CheckObjects(const Json& report, const Json& expect) {
@@ -156,8 +172,49 @@ void CheckObjects(const Json& report, const Json& expect) {
   }
 }
 
+// Conditions of the Workload that an object of this name owns.
+bool HasCondition(const Json& object, const Json& wanted) {
+  const Json owners = object.at("metadata").value("ownerReferences", Json::array());
+  const bool owned =
+      object.value("kind", "") == "Workload" &&
+      std::any_of(owners.begin(), owners.end(), [&](const Json& owner) {
+        return owner.value("name", "") == wanted.at("owner").get<std::string>();
+      });
+  if (!owned) {
+    return false;
+  }
+  Json members = wanted;
+  members.erase("owner");
+  return Any(object.value(Json::json_pointer("/status/conditions"), Json::array()), members);
+}
+
+void CheckConditions(const Json& objects, const Json& expect) {
+  for (const Json& wanted : expect.value("conditions", Json::array())) {
+    if (std::any_of(objects.begin(), objects.end(), [&](const Json& object) {
+          return HasCondition(object, wanted);
+        })) {
+      continue;
+    }
+    Json workloads = Json::array();
+    std::copy_if(objects.begin(),
+                 objects.end(),
+                 std::back_inserter(workloads),
+                 [](const Json& object) { return object.value("kind", "") == "Workload"; });
+    ADD_FAILURE() << "no such condition: " << wanted.dump() << "\nworkloads:\n" << Shown(workloads);
+  }
+}
+
 void CheckEvents(const Json& timeline, const Json& expect) {
   for (const Json& wanted : expect.value("events", Json::array())) {
+    if (wanted.contains("times")) {
+      const auto times = std::count_if(timeline.begin(),
+                                       timeline.end(),
+                                       [&](const Json& entry) { return Matches(entry, wanted); });
+      EXPECT_EQ(times, wanted["times"].get<std::int64_t>())
+          << wanted.dump() << "\ntimeline:\n"
+          << Shown(timeline);
+      continue;
+    }
     EXPECT_TRUE(Any(timeline, wanted)) << "no such event: " << wanted.dump() << "\ntimeline:\n"
                                        << Shown(timeline);
   }
@@ -220,6 +277,7 @@ void RunCase(const std::string& path) {
     CheckUsage("queue " + name, got["usage"], wanted.value("usage", Json::object()));
   }
   CheckObjects(report, file.expect);
+  CheckConditions(report["objects"], file.expect);
 }
 
 class Scenarios : public testing::TestWithParam<std::string> {};
