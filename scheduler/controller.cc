@@ -919,6 +919,7 @@ std::vector<Effect> Controller::Impl::Run(TimePoint at) {
   for (;;) {
     for (const std::string& name : state.TakeDirtyClusterQueues()) {
       Mark(Kind::kClusterQueue, {{}, name});
+      MarkCohortsOf(name);
     }
     for (const ObjectKey& key : state.TakeDirtyLocalQueues()) {
       Mark(Kind::kLocalQueue, key);

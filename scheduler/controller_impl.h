@@ -313,6 +313,8 @@ struct Controller::Impl {
   // --- controller_queues.cc ---
   void ReconcileQueueObject(api::Kind kind, const api::ObjectKey& key);
   void ReconcileClusterQueue(const api::ClusterQueue& queue);
+  void ReconcileCohort(const api::Cohort& cohort);
+  void MarkCohortsOf(const std::string& cluster_queue);
   void ReconcileLocalQueue(const api::LocalQueue& queue);
   // Adds the finalizer resource-in-use, or drops it once the object is being deleted and nothing
   // uses it. True: a write was issued.

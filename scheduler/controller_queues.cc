@@ -91,6 +91,10 @@ void Controller::Impl::ReconcileQueueObject(Kind kind, const ObjectKey& key) {
     if (const auto queue = Find<api::LocalQueue>(key)) {
       ReconcileLocalQueue(*queue);
     }
+  } else if (kind == Kind::kCohort) {
+    if (const auto cohort = Find<api::Cohort>(key)) {
+      ReconcileCohort(*cohort);
+    }
   } else if (kind == Kind::kResourceFlavor) {
     if (const auto flavor = Find<api::ResourceFlavor>(key)) {
       bool in_use = false;
@@ -153,6 +157,44 @@ void Controller::Impl::ReconcileClusterQueue(const api::ClusterQueue& queue) {
         id.second,
         Urgency::kStatus,
         k8s::MergePatch(api::Path(id.first, {}, queue.meta.name, "status"), std::move(patch)));
+}
+
+// Shares of the cohorts above a queue follow its usage.
+void Controller::Impl::MarkCohortsOf(const std::string& cluster_queue) {
+  if (!options.fair_sharing) {
+    return;
+  }
+  const auto queue = Find<api::ClusterQueue>({{}, cluster_queue});
+  std::string name = queue ? queue->cohort : std::string();
+  for (int depth = 0; !name.empty() && depth < 64; ++depth) {
+    Mark(Kind::kCohort, {{}, name});
+    const auto cohort = Find<api::Cohort>({{}, name});
+    name = cohort ? cohort->parent : std::string();
+  }
+}
+
+void Controller::Impl::ReconcileCohort(const api::Cohort& cohort) {
+  const std::optional<std::int64_t> share = state.CohortShare(cohort.meta.name);
+  if (!share) {
+    return;
+  }
+  const KindKey id{Kind::kCohort, cohort.meta.key()};
+  StatusEdit edit(cohort.meta, cohort.status, now);
+  edit.status()["fairSharing"]["weightedShare"] = *share;
+  Json patch = edit.Patch();
+  if (patch.is_null() || !MayWrite(id.first, id.second)) {
+    return;
+  }
+  const auto last = status_written.find(id);
+  if (last != status_written.end() && last->second + options.status_period > now) {
+    Wake(last->second + options.status_period, id);
+    return;
+  }
+  status_written[id] = now;
+  Issue(id.first,
+        id.second,
+        Urgency::kStatus,
+        k8s::MergePatch(api::Path(id.first, {}, cohort.meta.name, "status"), std::move(patch)));
 }
 
 void Controller::Impl::ReconcileLocalQueue(const api::LocalQueue& queue) {

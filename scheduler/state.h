@@ -83,6 +83,8 @@ class State {
 
   // Views.
   [[nodiscard]] QueueStatus ClusterQueueStatus(const std::string& name) const;
+  // Absent: fair sharing is off, or the cohort is on a cycle or unknown.
+  [[nodiscard]] std::optional<std::int64_t> CohortShare(const std::string& name) const;
   [[nodiscard]] QueueStatus LocalQueueStatus(const api::ObjectKey& key) const;
   [[nodiscard]] std::vector<PendingView> Pending() const;  // by ClusterQueue, then position
   [[nodiscard]] std::optional<PendingView> PendingOf(const api::ObjectKey& workload) const;

@@ -171,6 +171,7 @@ struct State::Impl {
   }
   void EnsureConfiguration(TimePoint now);
   [[nodiscard]] const CompiledQueue* Queue(std::string_view name) const;
+  [[nodiscard]] std::int64_t ShareOf(const quota::QueuePlace& place) const;
   void SetCharge(WorkloadEntry& entry, Charge charge, bool admitted);
   void Book(const std::string& queue, const Charge& charge, int sign);
   void WakeTree(const std::string& queue);

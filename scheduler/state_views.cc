@@ -15,6 +15,20 @@ void Sum(const Charge& charge, Sums& into) {
 
 }  // namespace
 
+std::int64_t State::Impl::ShareOf(const quota::QueuePlace& place) const {
+  return configuration.shares[place.tree]
+      ->Of(configuration.ledger.tree(place.tree), place.node)
+      .Reported();
+}
+
+std::optional<std::int64_t> State::CohortShare(const std::string& name) const {
+  Impl& s = *impl_;
+  s.EnsureConfiguration({});
+  const quota::QueuePlace* place = s.configuration.ledger.FindCohort(name);
+  return s.options->fair_sharing && place != nullptr ? std::optional(s.ShareOf(*place))
+                                                     : std::nullopt;
+}
+
 QueueStatus State::ClusterQueueStatus(const std::string& name) const {
   Impl& s = *impl_;
   s.EnsureConfiguration({});
@@ -51,6 +65,9 @@ QueueStatus State::ClusterQueueStatus(const std::string& name) const {
   }
   if (queue == nullptr) {
     return out;
+  }
+  if (s.options->fair_sharing && queue->place) {
+    out.weighted_share = s.ShareOf(*queue->place);
   }
   for (const api::ResourceGroup& group : queue->spec->resource_groups) {
     for (const api::FlavorQuotas& flavor : group.flavors) {
