@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "api/object.h"
@@ -13,7 +14,9 @@
 #include "cli/cluster.h"
 #include "cli/commands.h"
 #include "cli/config_file.h"
+#include "scheduler/controller.h"
 #include "scheduler/cycle/snapshot.h"
+#include "scheduler/effects.h"
 #include "scheduler/state.h"
 
 // Why a job waits, what would make it fit, or where it runs. The answer is not read off the
@@ -210,15 +213,23 @@ api::Json Answer(const Inventory& inventory,
     return out;
   }
 
-  // It waits: decide once more on what is known now. The clock enters here, as in the controller's
-  // driver.
+  // It waits: decide once more on what is known now. The controller itself is asked, as if it had
+  // just started, so that pods of admitted gangs count as it counts them; what it would write is
+  // dropped. The clock enters here, as in the controller's driver.
   const TimePoint now = std::chrono::system_clock::now();
   scheduler::State state(options);
+  scheduler::Controller controller(state, options);
   for (const api::Object& object : inventory.objects) {
-    state.Upsert(object, now);
+    controller.On(scheduler::ObjectChanged{.object = object}, now);
   }
-  state.SetSynced();
-  scheduler::Plan plan = scheduler::Decide(*state.TakeSnapshot(now), now, scheduler::Budget{});
+  controller.On(scheduler::Synced{}, now);
+  controller.On(scheduler::LeadershipChanged{.leading = true}, now);
+  scheduler::Plan plan;
+  for (const scheduler::Effect& effect : controller.Run(now)) {
+    if (const auto* solve = std::get_if<scheduler::SolveEffect>(&effect)) {
+      plan = scheduler::Decide(*solve->snapshot, now, scheduler::Budget{});
+    }
+  }
   const bool would_be_admitted =
       std::any_of(plan.admissions.begin(), plan.admissions.end(), [&](const auto& admission) {
         return admission.workload.key == workload.meta.key();

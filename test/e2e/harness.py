@@ -201,6 +201,11 @@ class Cluster:
         wait("the admission policies to work", suspended, 60)
         self.api.delete("Namespace", "policy-probe")
 
+    def muster(self, *args, kubeconfig=None):
+        """Another command of the binary: exit code, standard output, standard error."""
+        out = subprocess.run([MUSTER, *args, "--kubeconfig", kubeconfig or self.kubeconfig], capture_output=True, text=True, timeout=120)
+        return out.returncode, out.stdout, out.stderr
+
     def use_chart_account(self):
         """From now on `muster serve` runs as the chart's service account, with the chart's roles and no others."""
         helm = [os.path.join(BIN, "helm"), "template", "muster", os.path.join(ROOT, "charts/muster"), "--namespace", "muster-system"]

@@ -1,9 +1,14 @@
 """The main job on a real control plane: gangs start whole, when quota and hardware allow it."""
 
+import collections
+import json
+import os
+import re
 import sys
 import time
+import types
 
-from fault_proxy import FaultProxy, OldServer
+from fault_proxy import FaultProxy, OldServer, Plan
 from harness import *
 
 
@@ -11,6 +16,7 @@ class State:
     def __init__(self):
         self.cluster = Cluster("--kwok", "--gates", "GenericWorkload,CompositePodGroup,TopologyAwareWorkloadScheduling", "--audit", "muster-system")
         self.api = self.cluster.api
+        self.check_before_install = self.cluster.muster("check")
         self.cluster.install()
         self.cluster.use_chart_account()
         self.muster = Muster(self.cluster).wait_ready()
@@ -501,6 +507,89 @@ def an_old_server_lost_answers_and_retention(state):
             state.muster.wait_ready()
 
 
+def explain_says_why_and_where(state):
+    """explain tells why a gang waits and what would make it fit, or where it runs; it changes nothing; names that lead nowhere have their exit codes."""
+    with state.scene("explain") as s:
+        s.nodes(2, cpu="4")
+        s.flavor()
+        s.queue({"cpu": "100"})
+        s.job("runs", 4, {"cpu": "1"})
+        s.wait_running(4, "runs")
+        s.job("waits", 8, {"cpu": "1"})
+        s.wait_reason("waits", "8", "4")
+        proxy = FaultProxy(types.SimpleNamespace(dir=state.cluster.dir, muster_kubeconfig=state.cluster.kubeconfig), Plan(0))
+        explain = lambda name, *more: state.cluster.muster("explain", name, "-n", s.ns, *more, kubeconfig=proxy.muster_kubeconfig)
+
+        waiting = s.workload_of("waits")["metadata"]["name"]
+        for name in ("workload/" + waiting, "job/waits", "workloads.kueue.x-k8s.io/" + waiting):
+            code, out, err = explain(name)
+            assert code == 0 and not err, (code, out, err)
+            assert "pending (InsufficientCapacity)" in out and "8 pods asked, 4 fit" in out and "would fit if:" in out, out
+            assert "ClusterQueue %s, position 0" % s.ns in out, out
+        answer = json.loads(explain("job/waits", "-o", "json")[1])
+        reserved = condition(s.workload_of("waits"), "QuotaReserved")
+        assert (answer["state"], answer["reason"], answer["message"]) == ("pending", reserved["reason"], reserved["message"]), (answer, reserved)
+
+        code, out, _ = explain("workload/" + s.workload_of("runs")["metadata"]["name"])
+        assert code == 0 and "admitted (Admitted)" in out, (code, out)
+        nodes = json.loads(explain("job/runs", "-o", "json")[1])["nodes"]
+        placed = collections.Counter(p["spec"]["nodeName"] for p in s.running("runs"))
+        assert nodes == placed, (nodes, placed)
+        code, out, _ = explain("pod/" + s.running("runs")[0]["metadata"]["name"])
+        assert code == 0 and "admitted (Admitted)" in out, (code, out)
+
+        s.job("free", 1, {"cpu": "1"}, queue=None)
+        code, out, _ = explain("job/free")
+        assert code == 0 and "unmanaged" in out and "kueue.x-k8s.io/queue-name" in out, (code, out)
+
+        for name, wanted, text in (("workload/nobody", 1, 'workload "nobody" not found in namespace ' + s.ns), ("job/nobody", 1, "not found"),
+                                   ("workload", 2, "KIND/NAME"), ("cronjob/x", 2, "cronjob"), ("workload/", 2, "KIND/NAME")):
+            code, out, err = explain(name)
+            assert (code, out) == (wanted, "") and text in err, (name, code, out, err)
+        code, _, err = explain("job/waits", "-o", "yaml")
+        assert code == 2 and "yaml" in err, (code, err)
+        assert set(proxy.requests) == {"GET"}, proxy.requests
+        proxy.close()
+        check_exit_codes(state, "explain", "job/waits")
+
+
+def check_exit_codes(state, *command):
+    """2 for a kubeconfig that cannot be read, 3 for a server that does not answer or lets nobody look."""
+    code, out, err = state.cluster.muster(*command, kubeconfig="/nowhere/kubeconfig")
+    assert (code, out) == (2, "") and "/nowhere/kubeconfig" in err, (code, out, err)
+    closed = os.path.join(state.cluster.dir, "kubeconfig-closed")
+    with open(state.cluster.kubeconfig) as file, open(closed, "w") as to:
+        to.write(re.sub(r"https://127.0.0.1:[0-9]+", "https://127.0.0.1:%d" % free_port(), file.read()))
+    code, out, err = state.cluster.muster(*command, kubeconfig=closed)
+    assert (code, out) == (3, "") and "refused" in err, (code, out, err)
+    code, out, err = state.cluster.muster(*command, kubeconfig=os.path.join(state.cluster.dir, "kubeconfig-user"))
+    assert (code, out) == (3, "") and "forbidden" in err and "alice" in err, (code, out, err)
+
+
+def check_finds_what_is_wrong(state):
+    """check says what is missing before the install, is content after it, and names what is broken; exit code 1 where something is wrong."""
+    code, out, err = state.check_before_install
+    assert code == 1 and not err, (code, out, err)
+    assert "WRONG  not served: " in out and "ClusterQueue (kueue.x-k8s.io)" in out and "no bound admission policy holds queue-named jobs" in out, out
+    with state.scene("check") as s:
+        s.nodes(1)
+        s.flavor()
+        s.queue({"cpu": "4"})
+        wait("what other tests left to be gone", lambda: {q["metadata"]["namespace"] for q in s.api.list("LocalQueue")} == {s.ns})
+        code, out, err = state.cluster.muster("check")
+        assert code == 0 and not err and "WRONG" not in out and out.endswith("nothing wrong found\n"), (code, out, err)
+        assert "ok     API server v1.37" in out and "a bound admission policy holds queue-named pods" in out, out
+        s.add(local_queue(s.ns, "lost", "nobody"))
+        s.add(flavor(s.ns + "-bare", {"pool": "none"}, "Fixed"))
+        s.add(cluster_queue(s.ns + "-broken", {"cpu": "1"}, flavor_name="missing"))
+        code, out, _ = state.cluster.muster("check")
+        assert code == 1 and out.endswith("3 wrong\n"), (code, out)
+        for text in ("LocalQueue %s/lost points to ClusterQueue nobody" % s.ns, "ResourceFlavor %s-bare is Fixed and no node has its labels" % s.ns,
+                     "ClusterQueue %s-broken: FlavorNotFound" % s.ns):
+            assert "WRONG  " + text in out, (text, out)
+        check_exit_codes(state, "check")
+
+
 # What is granted and not seen as a request in these tests, and why. The first three the API server asks about while it handles another request.
 NOT_SEEN = {
     ("batch", "jobs/finalizers", "update"): "OwnerReferencesPermissionEnforcement, on the creation of a Workload that blocks the deletion of its Job",
@@ -543,6 +632,8 @@ TESTS = [
     bad_input_is_isolated,
     cohort_cycles_are_named_and_survived,
     kubectl_sees_queues_and_workloads,
+    explain_says_why_and_where,
+    check_finds_what_is_wrong,
     sigterm_ends_it_quickly,
     devices_are_allocated_where_first_fit_would_spoil_the_plan,
     an_old_server_lost_answers_and_retention,
