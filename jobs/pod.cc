@@ -281,7 +281,7 @@ bool PodRunnableOrSucceeded(const api::Pod& pod) {
 }
 
 bool PodOccupiesNode(const api::Pod& pod) {
-  return !pod.spec.node_name.empty() && !pod.terminated();
+  return (!pod.spec.node_name.empty() || pod.phase == "Running") && !pod.terminated();
 }
 
 bool PodReady(const api::Pod& pod) {

@@ -1162,13 +1162,13 @@ void Controller::Impl::ReconcileGeneric(const UnitKey& key, jobs::Unit& unit, Op
     }
     if (Send(w, edit, Urgency::kNormal, std::move(effects), key)) {
       // The job may be started or stopped all the same: another object.
-    } else if (!reserved && !admissions.contains(name)) {
-      // Queue and class may change while it waits.
+    } else if (!admissions.contains(name)) {
+      // Queue and class may change while it waits; the class of one that had a class, always.
       Json spec;
-      if (unit.queue_name != w.queue_name) {
+      if (!reserved && unit.queue_name != w.queue_name) {
         spec["queueName"] = unit.queue_name;
       }
-      if (!unit.priority_class.empty() &&
+      if (!unit.priority_class.empty() && (!reserved || w.priority_class) &&
           (!w.priority_class || w.priority_class->name != unit.priority_class)) {
         if (const auto priority = ResolvePriority(unit, key)) {
           spec["priority"] = priority->value;
@@ -1181,7 +1181,7 @@ void Controller::Impl::ReconcileGeneric(const UnitKey& key, jobs::Unit& unit, Op
         patch["spec"] = std::move(spec);
       }
       const std::string* gated = w.meta.Annotation(jobs::kAdmissionGatedBy);
-      if ((gated == nullptr ? std::string() : *gated) != unit.gated_by) {
+      if (!reserved && (gated == nullptr ? std::string() : *gated) != unit.gated_by) {
         patch["metadata"]["annotations"][std::string(jobs::kAdmissionGatedBy)] =
             unit.gated_by.empty() ? Json(nullptr) : Json(unit.gated_by);
       }

@@ -187,6 +187,7 @@ void State::Impl::Release(WorkloadEntry& entry) {
   entry.bound.clear();
   entry.pods.clear();
   entry.preempting = false;
+  entry.ran_with.reset();
   entry.assumed = false;
   running_dirty.insert(entry.queue);
   entry.running.reset();
@@ -399,6 +400,7 @@ void State::Impl::Unfile(WorkloadEntry& entry) {
   const api::ObjectKey key = entry.object->meta.key();
   DropClaim(key);
   entry.waited_for.clear();
+  waiting_in_vain.erase(key);
   if (entry.item != nullptr) {
     if (const auto it = queues.find(entry.queue); it != queues.end()) {
       const std::size_t holding = it->second.holding();

@@ -15,10 +15,12 @@ constexpr Duration kHoldFor = std::chrono::minutes(10);
 }  // namespace
 
 void State::Impl::TouchRunning(WorkloadEntry& entry) {
-  const std::shared_ptr<const RunningWorkload> before = std::exchange(entry.running, nullptr);
+  entry.running.reset();
   running_dirty.insert(entry.queue);
   // Somebody who outranks it now may look again.
-  if (before != nullptr && EffectivePriority(*entry.object) < before->priority) {
+  const std::int64_t priority = EffectivePriority(*entry.object);
+  const std::optional<std::int64_t> before = std::exchange(entry.ran_with, priority);
+  if (before && priority < *before) {
     WakeTree(entry.queue);
   }
 }
@@ -89,6 +91,7 @@ void State::Impl::ExpireClaims(TimePoint now) {
     const std::set<api::ObjectKey>& victims = claims_held.at(key).claim->victims;
     entry.waited_for.insert(victims.begin(), victims.end());
     DropClaim(key);
+    waiting_in_vain.insert(key);
   }
 }
 

@@ -192,6 +192,9 @@ std::shared_ptr<const Snapshot> State::TakeSnapshot(TimePoint now) {
   for (const auto& [key, held] : s.claims_held) {
     out->claims.push_back(held.claim);
   }
+  for (const api::ObjectKey& key : s.waiting_in_vain) {
+    out->waited_for.emplace(key, s.workloads.at(key).waited_for);
+  }
   out->pools = s.pools;
   out->charged_claims = s.charged_claims_view;
   out->unbound_nodes = s.unbound_nodes_view;

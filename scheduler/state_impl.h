@@ -54,6 +54,7 @@ struct WorkloadEntry {
   std::vector<api::ObjectKey> charged_claims;
   std::optional<AdmissionDecision> decision;
   std::shared_ptr<const RunningWorkload> running;  // as decisions see it; null: to be made
+  std::optional<std::int64_t> ran_with;            // priority when last looked at while running
   std::set<api::ObjectKey> pods;                   // bound ones
   bool preempting = false;                         // its eviction has been decided
   // Of a queued one: victims that did not go while their room was held for it.
@@ -104,6 +105,7 @@ struct State::Impl {
   std::map<std::string, std::shared_ptr<const RunningWorkloads>, std::less<>> running;
   std::set<std::string, std::less<>> running_dirty;  // queues
   std::map<api::ObjectKey, HeldClaim> claims_held;    // by preemptor
+  std::set<api::ObjectKey> waiting_in_vain;           // with `waited_for`
   std::set<std::pair<TimePoint, api::ObjectKey>> waiting_until;
   std::set<api::ObjectKey> untold;  // standing verdicts to be handed out
   std::set<api::ObjectKey> unrecovered;

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <optional>
 #include <queue>
@@ -41,6 +42,7 @@ struct ClaimRun {
   Usage usage;
   std::vector<std::pair<quota::NodeIndex, Usage>> victims;  // those that are still there
   bool standing = true;
+  bool fresh = false;  // made by this decision
 };
 
 struct QueueRun {
@@ -85,6 +87,7 @@ struct Entry {
   std::shared_ptr<const PendingItem> item;
   std::vector<std::int32_t> counts;
   Assignment assignment;
+  bool overrules = false;  // claims that borrow give way to it
 };
 
 enum class Outcome : std::uint8_t {
@@ -145,7 +148,8 @@ class Cycle {
                                 .index = index,
                                 .item = runs_[r].Item(index),
                                 .counts = {},
-                                .assignment = {}});
+                                .assignment = {},
+                                .overrules = false});
         }
       }
       if (heads.empty() || plan_.steps > budget_.total_steps) {
@@ -268,7 +272,8 @@ class Cycle {
                    .node = place->node,
                    .usage = RowsOf(tree, claim->usage),
                    .victims = {},
-                   .standing = true};
+                   .standing = true,
+                   .fresh = false};
       for (const api::ObjectKey& key : claim->victims) {
         const auto victim = running.find(key);
         if (victim == running.end() || !expected_to_go_.insert(key).second) {
@@ -312,7 +317,8 @@ class Cycle {
   std::vector<ClaimRun*> Suspend(const QueueRun& run, const PendingItem& item) {
     std::vector<ClaimRun*> out;
     for (ClaimRun& claim : claims_) {
-      if (!claim.standing || claim.tree != run.queue->place->tree || claim.node != run.node) {
+      if (!claim.standing || claim.fresh || claim.tree != run.queue->place->tree ||
+          claim.node != run.node) {
         continue;
       }
       const PendingItem holder{.ref = claim.claim->preemptor,
@@ -328,6 +334,25 @@ class Cycle {
       }
     }
     return out;
+  }
+  // Claims of other queues in the tree that borrow: what they borrow is owed to whoever asks for no
+  // more than its own.
+  void SuspendBorrowers(const QueueRun& run, std::vector<ClaimRun*>& out) {
+    for (ClaimRun& claim : claims_) {
+      if (!claim.standing || claim.fresh || claim.tree != run.queue->place->tree ||
+          claim.node == run.node ||
+          std::find(out.begin(), out.end(), &claim) != out.end()) {
+        continue;
+      }
+      const bool borrows = std::any_of(claim.usage.begin(), claim.usage.end(), [&](const auto& use) {
+        return run.tree->BorrowingWith(claim.node, use.first, Amount(0));
+      });
+      if (borrows) {
+        Settle(claim, -1);
+        Expect(claim, false);
+        out.push_back(&claim);
+      }
+    }
   }
   void Resume(const std::vector<ClaimRun*>& claims) {
     for (auto it = claims.rbegin(); it != claims.rend(); ++it) {
@@ -388,7 +413,7 @@ class Cycle {
       }
     }
     for (const ClaimRun& claim : claims_) {
-      if (claim.tree == index && claim.standing) {
+      if (claim.tree == index && claim.standing && !claim.fresh) {
         const auto suspended = suspended_.find(&claim);
         run.candidates[static_cast<std::size_t>(claim.node)].push_back(
             Candidate{.ref = claim.claim->preemptor,
@@ -412,6 +437,7 @@ class Cycle {
     const std::size_t tree = run.queue->place->tree;
     fair_.shares = tree < s_.shares.size() ? s_.shares[tree].get() : nullptr;
     plan_.steps += 1;
+    const auto in_vain = s_.waited_for.find(item.ref.key);
     return VictimSearch{
         .tree = run.tree,
         .queue = run.node,
@@ -421,6 +447,7 @@ class Cycle {
         .request = std::move(request),
         .short_rows = std::move(short_rows),
         .candidates = &CandidatesOf(tree),
+        .in_vain = in_vain == s_.waited_for.end() ? nullptr : &in_vain->second,
         .fair = s_.options->fair_sharing && fair_.shares != nullptr ? &fair_ : nullptr,
         .places = {}};
   }
@@ -543,9 +570,19 @@ class Cycle {
   void Nominate(Entry& entry) {
     QueueRun& run = runs_[entry.run];
     Unbook(run);
-    const std::vector<ClaimRun*> suspended = Suspend(run, *entry.item);
+    std::vector<ClaimRun*> suspended = Suspend(run, *entry.item);
     entry.counts = FullCounts(*entry.item->shape);
     entry.assignment = AssignTo(run, *entry.item, entry.counts, nullptr);
+    if (entry.assignment.mode != Mode::kFit && !claims_.empty()) {
+      std::vector<ClaimRun*> more = suspended;
+      SuspendBorrowers(run, more);
+      Assignment owed = AssignTo(run, *entry.item, entry.counts, nullptr);
+      if (owed.mode == Mode::kFit && owed.level == 0) {
+        entry.assignment = std::move(owed);
+        entry.overrules = true;
+      }
+      Resume({more.begin() + std::ssize(suspended), more.end()});
+    }
     if (entry.assignment.mode != Mode::kFit && !HasVictims(run, *entry.item, entry.assignment)) {
       std::vector<std::int32_t> counts;
       Assignment reduced;
@@ -646,7 +683,10 @@ class Cycle {
   void Process(Entry& entry) {
     QueueRun& run = runs_[entry.run];
     Unbook(run);
-    const std::vector<ClaimRun*> suspended = Suspend(run, *entry.item);
+    std::vector<ClaimRun*> suspended = Suspend(run, *entry.item);
+    if (entry.overrules) {
+      SuspendBorrowers(run, suspended);
+    }
     const auto mark = trial_ ? trial_->Checkpoint() : placement::Trial::Mark{};
     if (trial_) {
       for (const ClaimRun* claim : suspended) {
@@ -733,11 +773,7 @@ class Cycle {
       }
     }
     if (MayPreempt(entry.assignment)) {
-      std::optional<Verdict> unplaceable;
-      if (Preempt(entry, run, entry.assignment, ShortRows(run, entry.assignment), {}, unplaceable)) {
-        return Outcome::kPreempting;
-      }
-      return RefuseQuota(entry, run, unplaceable ? &*unplaceable : nullptr);
+      return PreemptOrRefuse(entry, run);
     }
     if (entry.assignment.mode != Mode::kFit) {
       return RefuseQuota(entry, run);
@@ -783,6 +819,34 @@ class Cycle {
                   WakeOn{.quota = true, .capacity = false, .pods_ready = false, .retry_after = {}});
   }
 
+  // Flavor by flavor: one on which the gang has no place, whoever goes, is given up.
+  Outcome PreemptOrRefuse(Entry& entry, QueueRun& run) {
+    Exclusions excluded;
+    Assignment assignment = entry.assignment;
+    std::optional<Verdict> first;
+    while (true) {
+      std::optional<placement::Unplaceable> unplaceable;
+      if (Preempt(entry, run, assignment, ShortRows(run, assignment), {}, unplaceable)) {
+        return Outcome::kPreempting;
+      }
+      if (!unplaceable) {
+        break;
+      }
+      if (!first) {
+        first = CapacityVerdict(unplaceable->reasons, {});
+      }
+      if (!Exclude(run, assignment, *unplaceable, excluded)) {
+        break;
+      }
+      Assignment next = AssignTo(run, *entry.item, entry.counts, &excluded);
+      if (!MayPreempt(next)) {
+        break;
+      }
+      assignment = std::move(next);
+    }
+    return RefuseQuota(entry, run, first ? &*first : nullptr);
+  }
+
   // Looks for victims without whom the gang fits, quota and places both, and books their leaving.
   // False: there are none; `unplaceable` then says why, if quota alone could have been had.
   // `refused`: why there is no place for it, when quota is not what is missing.
@@ -791,7 +855,7 @@ class Cycle {
                const Assignment& assignment,
                std::vector<quota::Row> short_rows,
                const std::optional<Verdict>& refused,
-               std::optional<Verdict>& unplaceable) {
+               std::optional<placement::Unplaceable>& unplaceable) {
     VictimSearch search = Search(run, *entry.item, assignment.usage, std::move(short_rows));
     const auto without = [&](const auto& gone) {
       for (const Candidate* candidate : gone) {
@@ -815,7 +879,7 @@ class Cycle {
         trial_->Rollback(mark);
         if (const auto* why = std::get_if<placement::Unplaceable>(&placed.answer);
             placed.checked && why != nullptr) {
-          unplaceable = CapacityVerdict(why->reasons, {});
+          unplaceable = *why;
         }
         return !placed.checked || std::holds_alternative<placement::Placement>(placed.answer);
       };
@@ -880,7 +944,34 @@ class Cycle {
       trial_->Occupy(*claim.gang, *claim.placement);
     }
     diverged_ = true;
+    ClaimRun made{.claim = &made_.emplace_back(Claim{.preemptor = entry.item->ref,
+                                                     .queue = run.queue->name,
+                                                     .priority = entry.item->priority,
+                                                     .order_time = entry.item->order_time,
+                                                     .usage = {},
+                                                     .victims = {},
+                                                     .holder = {}}),
+                  .tree = run.queue->place->tree,
+                  .node = run.node,
+                  .usage = assignment.usage,
+                  .victims = {},
+                  .standing = true,
+                  .fresh = true};
+    for (const Victim& victim : victims) {
+      if (victim.candidate->running != nullptr) {
+        made.victims.emplace_back(victim.candidate->queue, victim.candidate->usage);
+      }
+    }
+    claims_.push_back(std::move(made));
     plan_.claims.push_back(std::move(claim));
+    RefusePending(entry, assignment, refused, leaving);
+    return true;
+  }
+
+  void RefusePending(const Entry& entry,
+                     const Assignment& assignment,
+                     const std::optional<Verdict>& refused,
+                     std::size_t leaving) {
     Verdict verdict{.reason = std::string(ReasonOf(assignment.blocker)),
                     .message = assignment.Message(),
                     .would_fit_if = "the preempted workloads have ended"};
@@ -894,7 +985,6 @@ class Cycle {
     Refuse(entry,
            std::move(verdict),
            WakeOn{.quota = true, .capacity = true, .pods_ready = false, .retry_after = {}});
-    return true;
   }
 
   // Would there be a place if everyone went who may be asked to? Spares a search that must fail.
@@ -905,6 +995,7 @@ class Cycle {
       for (const Candidate& candidate : list) {
         const bool own = candidate.queue == search.queue;
         if (!candidate.taken &&
+            (search.in_vain == nullptr || !search.in_vain->contains(candidate.ref.key)) &&
             (own ? policy.within_cluster_queue : policy.reclaim_within_cohort) !=
                 api::PreemptionPolicy::kNever) {
           all.push_back(&candidate);
@@ -934,7 +1025,8 @@ class Cycle {
     for (ClaimRun& claim : claims_) {
       if (claim.standing && &ledger_.tree(claim.tree) == run.tree) {
         Settle(claim, -1);
-        if (AssignTo(run, *entry.item, entry.counts, nullptr).mode == Mode::kFit) {
+        if (claim.claim->preemptor.key != entry.item->ref.key &&
+            AssignTo(run, *entry.item, entry.counts, nullptr).mode == Mode::kFit) {
           waiting_for_room.push_back("workload " + claim.claim->preemptor.key.ToString());
         }
         Settle(claim, +1);
@@ -942,7 +1034,7 @@ class Cycle {
     }
     if (!waiting_for_room.empty()) {
       verdict.message += "; the free quota is held for " + Join(waiting_for_room, ", ") +
-                         ", which waits for the workloads that it preempts to end";
+                         " until those that make room for it have ended";
     }
     const bool only_held =
         !holding.empty() && AssignTo(run, *entry.item, entry.counts, nullptr).mode == Mode::kFit;
@@ -1217,7 +1309,7 @@ class Cycle {
     const api::ClusterQueuePreemption& policy = run.queue->spec->preemption;
     if (trial_ && (policy.within_cluster_queue != api::PreemptionPolicy::kNever ||
                    policy.reclaim_within_cohort != api::PreemptionPolicy::kNever)) {
-      std::optional<Verdict> unplaceable;
+      std::optional<placement::Unplaceable> unplaceable;
       std::vector<quota::Row> rows;
       for (const auto& [row, amount] : entry.assignment.usage) {
         rows.push_back(row);
@@ -1454,7 +1546,8 @@ class Cycle {
   bool diverged_ = false;  // ledger_ shows more than what is used now
   std::vector<std::pair<const QueueRun*, Usage>> taken_;  // by admissions of this decision
   std::vector<TreeRun> trees_;
-  std::vector<ClaimRun> claims_;
+  std::deque<ClaimRun> claims_;  // addresses are kept
+  std::deque<Claim> made_;
   std::set<api::ObjectKey> expected_to_go_;
   std::map<const ClaimRun*, bool> suspended_;
   FairSearch fair_;

@@ -138,6 +138,8 @@ struct Snapshot {
   // By queue name; queues with none are absent.
   std::map<std::string, std::shared_ptr<const RunningWorkloads>, std::less<>> running;
   std::vector<std::shared_ptr<const Claim>> claims;  // by preemptor
+  // Victims that did not go while their room was held for a preemptor: it is not held again.
+  std::map<api::ObjectKey, std::set<api::ObjectKey>> waited_for;
   std::shared_ptr<const placement::InventoryView> inventory;
   std::shared_ptr<const NodePools> pools;
   // ResourceClaims that a Workload with quota uses already: they are charged.

@@ -158,6 +158,9 @@ class Searcher {
   template <typename Visit>
   void EachIn(NodeIndex queue, PreemptionPolicy policy, const Visit& visit) {
     for (Candidate& candidate : (*in_.candidates)[static_cast<std::size_t>(queue)]) {
+      if (in_.in_vain != nullptr && in_.in_vain->contains(candidate.ref.key)) {
+        continue;
+      }
       if (!candidate.taken && Allowed(policy, candidate) && UsesShortRow(candidate)) {
         visit(candidate);
       }

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <set>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -46,6 +47,8 @@ struct VictimSearch {
   std::vector<std::pair<quota::Row, Amount>> request;  // everything that it asks for, by row
   std::vector<quota::Row> short_rows;                  // of which there is too little
   Candidates* candidates = nullptr;
+  // Have been waited for long enough already, and are not counted on again. May be null.
+  const std::set<api::ObjectKey>* in_vain = nullptr;
   const FairSearch* fair = nullptr;  // null: classical preemption
   // Asked once quota suffices without `gone`: would the pods find their place, too? Null: yes.
   std::function<bool(const std::vector<const Candidate*>& gone)> places;
