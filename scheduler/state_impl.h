@@ -104,8 +104,8 @@ struct State::Impl {
   std::map<std::string, std::set<api::ObjectKey>, std::less<>> reserved;  // by ClusterQueue
   std::map<std::string, std::shared_ptr<const RunningWorkloads>, std::less<>> running;
   std::set<std::string, std::less<>> running_dirty;  // queues
-  std::map<api::ObjectKey, HeldClaim> claims_held;    // by preemptor
-  std::set<api::ObjectKey> waiting_in_vain;           // with `waited_for`
+  std::map<api::ObjectKey, HeldClaim> claims_held;   // by preemptor
+  std::set<api::ObjectKey> waiting_in_vain;          // with `waited_for`
   std::set<std::pair<TimePoint, api::ObjectKey>> waiting_until;
   std::set<api::ObjectKey> untold;  // standing verdicts to be handed out
   std::set<api::ObjectKey> unrecovered;

@@ -13,9 +13,9 @@ namespace muster::sim {
 struct GenerateOptions {
   // Small worlds find most bugs and can be read; the sizes grow with this.
   int scale = 1;
-  bool nodes = true;    // false: quota alone
+  bool nodes = true;        // false: quota alone
   bool preemption = false;  // policies, weights and a cohort of cohorts
-  bool changes = true;  // queues stopped and started, nodes cordoned, jobs deleted
+  bool changes = true;      // queues stopped and started, nodes cordoned, jobs deleted
 };
 
 // Queues in cohorts, nodes, and jobs that come over some minutes; every job has a run time, so that

@@ -24,7 +24,7 @@ struct QueueObjects {
 
 struct Configuration {
   std::shared_ptr<const CompiledQueues> queues;
-  quota::Forest ledger;  // without usage
+  quota::Forest ledger;                                          // without usage
   std::vector<std::shared_ptr<const quota::FairShares>> shares;  // by tree index
   // Root cohort (or queue without cohort) of each tree, by tree index, and a text that is equal as
   // long as nothing that matters to the decisions in the tree has changed.

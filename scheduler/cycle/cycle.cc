@@ -340,13 +340,13 @@ class Cycle {
   void SuspendBorrowers(const QueueRun& run, std::vector<ClaimRun*>& out) {
     for (ClaimRun& claim : claims_) {
       if (!claim.standing || claim.fresh || claim.tree != run.queue->place->tree ||
-          claim.node == run.node ||
-          std::find(out.begin(), out.end(), &claim) != out.end()) {
+          claim.node == run.node || std::find(out.begin(), out.end(), &claim) != out.end()) {
         continue;
       }
-      const bool borrows = std::any_of(claim.usage.begin(), claim.usage.end(), [&](const auto& use) {
-        return run.tree->BorrowingWith(claim.node, use.first, Amount(0));
-      });
+      const bool borrows =
+          std::any_of(claim.usage.begin(), claim.usage.end(), [&](const auto& use) {
+            return run.tree->BorrowingWith(claim.node, use.first, Amount(0));
+          });
       if (borrows) {
         Settle(claim, -1);
         Expect(claim, false);
@@ -472,8 +472,8 @@ class Cycle {
     for (const quota::Row row : short_rows) {
       const auto asked = std::find_if(
           request.begin(), request.end(), [&](const auto& entry) { return entry.first == row; });
-      out.push_back(quota::Fit{.mode = mode,
-                               .level = run.tree->LevelOf(run.node, row, asked->second).level});
+      out.push_back(
+          quota::Fit{.mode = mode, .level = run.tree->LevelOf(run.node, row, asked->second).level});
     }
     for (const Victim& victim : victims) {
       Move(*run.tree, *victim.candidate, +1);
@@ -979,9 +979,9 @@ class Cycle {
       verdict.reason = refused->reason;
       verdict.message = refused->message;
     }
-    verdict.message += (verdict.message.empty() ? "Pending the preemption of "
-                                                : ". Pending the preemption of ") +
-                       std::to_string(leaving) + " workload(s)";
+    verdict.message +=
+        (verdict.message.empty() ? "Pending the preemption of " : ". Pending the preemption of ") +
+        std::to_string(leaving) + " workload(s)";
     Refuse(entry,
            std::move(verdict),
            WakeOn{.quota = true, .capacity = true, .pods_ready = false, .retry_after = {}});
@@ -1011,7 +1011,8 @@ class Cycle {
                     .message = assignment.Message(),
                     .would_fit_if = {}};
     if (unplaceable != nullptr) {
-      verdict.message += "; quota could be taken back from others, but then: " + unplaceable->message;
+      verdict.message +=
+          "; quota could be taken back from others, but then: " + unplaceable->message;
     }
     // Would it fit if nobody's entitlement were held?
     std::vector<QueueRun*> holding;

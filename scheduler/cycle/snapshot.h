@@ -66,9 +66,9 @@ struct NodePools {
 struct RunningWorkload {
   WorkloadRef ref;
   std::int64_t priority = 0;
-  TimePoint order_time{};                 // as PendingItem's: what "newer" means
-  std::optional<TimePoint> reserved_at;   // absent: its admission is being written
-  bool evicted = false;                   // it is on its way out, by whomever
+  TimePoint order_time{};                // as PendingItem's: what "newer" means
+  std::optional<TimePoint> reserved_at;  // absent: its admission is being written
+  bool evicted = false;                  // it is on its way out, by whomever
   std::string local_queue;
   std::vector<std::pair<quota::FlavorResource, Amount>> usage;
   std::vector<api::ObjectKey> pods;  // bound ones

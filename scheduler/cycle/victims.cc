@@ -32,8 +32,8 @@ class Searcher {
   struct Option {
     Candidate* candidate = nullptr;
     std::string_view reason;
-    NodeIndex lca{0};                  // of both queues
-    bool keeps_quota_honest = false;   // only if the preemptor does not borrow afterwards
+    NodeIndex lca{0};                 // of both queues
+    bool keeps_quota_honest = false;  // only if the preemptor does not borrow afterwards
   };
 
   // --- what both searches need ---
@@ -196,8 +196,8 @@ class Searcher {
     const api::ClusterQueuePreemption& policy = *in_.policy;
     const bool forbidden = policy.borrow_within_cohort == PreemptionPolicy::kNever;
     std::vector<Option> same;
-    std::vector<Option> owed;   // the tree owes the preemptor the quota that these borrow
-    std::vector<Option> dear;   // only their priority speaks against these
+    std::vector<Option> owed;  // the tree owes the preemptor the quota that these borrow
+    std::vector<Option> dear;  // only their priority speaks against these
     EachIn(own_, policy.within_cluster_queue, [&](Candidate& candidate) {
       same.push_back({.candidate = &candidate, .reason = kInClusterQueue, .lca = own_});
     });
@@ -213,10 +213,9 @@ class Searcher {
               owed.push_back(option);
               return;
             }
-            const bool protects =
-                forbidden || candidate.priority >= in_.priority ||
-                (policy.borrow_max_priority_threshold &&
-                 candidate.priority > *policy.borrow_max_priority_threshold);
+            const bool protects = forbidden || candidate.priority >= in_.priority ||
+                                  (policy.borrow_max_priority_threshold &&
+                                   candidate.priority > *policy.borrow_max_priority_threshold);
             option.keeps_quota_honest = protects;
             if (!protects) {
               option.reason = kWhileBorrowing;
@@ -515,6 +514,8 @@ class Searcher {
 
 }  // namespace
 
-std::vector<Victim> FindVictims(const VictimSearch& search) { return Searcher(search).Run(); }
+std::vector<Victim> FindVictims(const VictimSearch& search) {
+  return Searcher(search).Run();
+}
 
 }  // namespace muster::scheduler

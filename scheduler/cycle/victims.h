@@ -22,8 +22,8 @@ struct Candidate {
   quota::NodeIndex queue{0};
   std::int64_t priority = 0;
   TimePoint order_time{};
-  std::optional<TimePoint> reserved_at;  // absent: now
-  bool evicted = false;                  // costs nothing any more
+  std::optional<TimePoint> reserved_at;              // absent: now
+  bool evicted = false;                              // costs nothing any more
   std::vector<std::pair<quota::Row, Amount>> usage;  // rows of the tree, each once
   const RunningWorkload* running = nullptr;          // null: a claim
   bool taken = false;                                // by somebody earlier in this decision

@@ -194,8 +194,8 @@ class Trial {
   using Mark = std::size_t;
   [[nodiscard]] Mark Checkpoint() const;
   void Rollback(Mark mark);
-  // Takes what `placement` says, whether it is free or not: the plan of a gang that waits for others
-  // to go keeps its place, and where they still run, nothing is left.
+  // Takes what `placement` says, whether it is free or not: the plan of a gang that waits for
+  // others to go keeps its place, and where they still run, nothing is left.
   void Occupy(const GangRequest& gang, const Placement& placement);
   // Gives back what a running workload holds, to see what its eviction would free: the pods named
   // here and promises of `holder`.

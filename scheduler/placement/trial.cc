@@ -123,9 +123,9 @@ void Trial::Occupy(const GangRequest& gang, const Placement& placement) {
     state.AddFree(at, kPods, 1, -1);
     for (const auto& [resource, amount] : pod_class.requests) {
       // What no node offers is no node's to give.
-      if (const auto id = resources.ids.find(resource);
-          resource != "pods" && amount.value() > 0 && id != resources.ids.end() &&
-          id->second < state.resource_count()) {
+      if (const auto id = resources.ids.find(resource); resource != "pods" && amount.value() > 0 &&
+                                                        id != resources.ids.end() &&
+                                                        id->second < state.resource_count()) {
         state.AddFree(at, id->second, amount.value(), -1);
       }
     }

@@ -34,8 +34,8 @@
 //   absent: [{kind: Pod, namespace: a, labels: {k: v}}]
 // clang-format on
 //
-// `message` and `owner` match when they are contained (of conditions only `message`); everything else
-// must be equal. In usage an absent amount is zero.
+// `message` and `owner` match when they are contained (of conditions only `message`); everything
+// else must be equal. In usage an absent amount is zero.
 namespace muster::sim {
 namespace {
 
@@ -175,11 +175,10 @@ void CheckObjects(const Json& report, const Json& expect) {
 // Conditions of the Workload that an object of this name owns.
 bool HasCondition(const Json& object, const Json& wanted) {
   const Json owners = object.at("metadata").value("ownerReferences", Json::array());
-  const bool owned =
-      object.value("kind", "") == "Workload" &&
-      std::any_of(owners.begin(), owners.end(), [&](const Json& owner) {
-        return owner.value("name", "") == wanted.at("owner").get<std::string>();
-      });
+  const bool owned = object.value("kind", "") == "Workload" &&
+                     std::any_of(owners.begin(), owners.end(), [&](const Json& owner) {
+                       return owner.value("name", "") == wanted.at("owner").get<std::string>();
+                     });
   if (!owned) {
     return false;
   }
@@ -196,10 +195,10 @@ void CheckConditions(const Json& objects, const Json& expect) {
       continue;
     }
     Json workloads = Json::array();
-    std::copy_if(objects.begin(),
-                 objects.end(),
-                 std::back_inserter(workloads),
-                 [](const Json& object) { return object.value("kind", "") == "Workload"; });
+    std::copy_if(
+        objects.begin(), objects.end(), std::back_inserter(workloads), [](const Json& object) {
+          return object.value("kind", "") == "Workload";
+        });
     ADD_FAILURE() << "no such condition: " << wanted.dump() << "\nworkloads:\n" << Shown(workloads);
   }
 }
@@ -207,12 +206,11 @@ void CheckConditions(const Json& objects, const Json& expect) {
 void CheckEvents(const Json& timeline, const Json& expect) {
   for (const Json& wanted : expect.value("events", Json::array())) {
     if (wanted.contains("times")) {
-      const auto times = std::count_if(timeline.begin(),
-                                       timeline.end(),
-                                       [&](const Json& entry) { return Matches(entry, wanted); });
-      EXPECT_EQ(times, wanted["times"].get<std::int64_t>())
-          << wanted.dump() << "\ntimeline:\n"
-          << Shown(timeline);
+      const auto times = std::count_if(timeline.begin(), timeline.end(), [&](const Json& entry) {
+        return Matches(entry, wanted);
+      });
+      EXPECT_EQ(times, wanted["times"].get<std::int64_t>()) << wanted.dump() << "\ntimeline:\n"
+                                                            << Shown(timeline);
       continue;
     }
     EXPECT_TRUE(Any(timeline, wanted)) << "no such event: " << wanted.dump() << "\ntimeline:\n"

@@ -79,8 +79,8 @@ void Change(DecisionWorld& world, const Json& step) {
         world.Finish(name.get<std::string>());
       }
     } else if (key == "edit") {
-      for (const auto& [name, patch] : value.items()) {
-        world.EditWorkload(name, [&patch = patch](Json& w) { w.merge_patch(patch); });
+      for (const auto& [workload, patch] : value.items()) {
+        world.EditWorkload(workload, [&patch = patch](Json& w) { w.merge_patch(patch); });
       }
     } else if (key == "advance") {
       world.Advance(std::chrono::seconds(value.get<int>()));

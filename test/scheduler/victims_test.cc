@@ -1,7 +1,5 @@
 #include "scheduler/cycle/victims.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <array>
 #include <map>
@@ -9,6 +7,8 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "base/prng.h"
 
