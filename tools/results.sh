@@ -5,13 +5,34 @@
 results_dir=${MUSTER_RESULTS:-build/results}
 mkdir -p "$results_dir"
 
+# follow LOG: the last line of LOG on the terminal, behind the name of the part that runs. Cold builds take minutes.
+follow() {
+  local width line
+  width=$(($(tput cols 2>/dev/null || echo 80) - 39))
+  [ "$width" -ge 20 ] || return 0
+  while sleep 2; do
+    line=$(tail -n 1 "$1" | tr -cd '[:print:]')
+    printf '\0337\033[K%s\0338' "${line:0:width}"
+  done
+}
+
 # part NAME COMMAND...
 part() {
   local name=$1
   shift
-  local log="$results_dir/$name.log" started=$SECONDS code=0
+  local log="$results_dir/$name.log" started=$SECONDS code=0 follower=''
   printf '%s %-28s ' "$(date +%H:%M:%S)" "$name"
+  : >"$log"
+  if [ -t 1 ] && [ "${TERM:-dumb}" != dumb ]; then
+    follow "$log" &
+    follower=$!
+  fi
   "$@" >"$log" 2>&1 </dev/null || code=$?
+  if [ -n "$follower" ]; then
+    kill "$follower" 2>/dev/null
+    wait "$follower" 2>/dev/null
+    printf '\033[K'
+  fi
   local passed failed
   passed=$(sed -nE -e 's/^([0-9]+: )?\[  PASSED  \] ([0-9]+) tests?\.$/\2/p' -e 's/^([0-9]+: )?([0-9]+) passed, [0-9]+ failed.*$/\2/p' "$log" |
     awk '{ n += $1 } END { print n + 0 }')
