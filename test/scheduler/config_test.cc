@@ -80,7 +80,9 @@ TEST(ReadConfiguration, NamesThePathOfWhatItRefuses) {
             "namespace");
   EXPECT_EQ(ErrorOf(R"({"leaderElection":{"leaseDuration":"5s"}})"),
             "Configuration: leaderElection.leaseDuration: must be greater than renewDeadline");
-  EXPECT_EQ(ErrorOf(R"({"fairSharing":{}})"),
+  EXPECT_EQ(ErrorOf(R"({"fairSharing":{}})"), "") << "both strategies are the default";
+  EXPECT_EQ(ErrorOf(R"({"fairSharing":{"preemptionStrategies":["LessThanInitialShare",
+                                                               "LessThanOrEqualToFinalShare"]}})"),
             "Configuration: fairSharing.preemptionStrategies: must be "
             "[LessThanOrEqualToFinalShare], [LessThanInitialShare], or both in that order");
   EXPECT_FALSE(ReadConfiguration(Json::array()));

@@ -80,7 +80,7 @@ void Change(DecisionWorld& world, const Json& step) {
       }
     } else if (key == "edit") {
       for (const auto& [workload, patch] : value.items()) {
-        world.EditWorkload(workload, [&patch = patch](Json& w) { w.merge_patch(patch); });
+        world.EditWorkload(workload, [&merge = patch](Json& w) { w.merge_patch(merge); });
       }
     } else if (key == "advance") {
       world.Advance(std::chrono::seconds(value.get<int>()));
