@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 import re
+import shutil
 import signal
 import ssl
 import subprocess
@@ -239,7 +240,15 @@ class Cluster:
         return used, forbidden
 
     def down(self):
+        """Ends the control plane. Logs, of the controllers too, are kept where a test has failed, and named."""
         subprocess.run([os.path.join(ROOT, "test/cluster/down"), "--dir", self.dir], capture_output=True)
+        if failures:
+            print("    logs: " + self.dir)
+        else:
+            shutil.rmtree(self.dir, ignore_errors=True)
+
+
+failures = []  # names of tests
 
 
 class Muster:
@@ -257,10 +266,10 @@ class Muster:
 
     def __init__(self, cluster, *flags, config=None, leader_elect=False):
         self.cluster = cluster
-        self.log = tempfile.NamedTemporaryFile(prefix="muster-log-", suffix=".jsonl", delete=False)
+        self.log = tempfile.NamedTemporaryFile(prefix="muster-", suffix=".jsonl", dir=os.path.dirname(cluster.muster_kubeconfig), delete=False)
         self.flags = list(flags)
         if config is not None:
-            handle, path = tempfile.mkstemp(suffix=".json")
+            handle, path = tempfile.mkstemp(suffix=".json", dir=os.path.dirname(cluster.muster_kubeconfig))
             os.write(handle, json.dumps(config).encode())
             os.close(handle)
             self.flags += ["--config", path]
@@ -433,6 +442,7 @@ def run(tests, state):
             test(state)
         except Exception as error:  # one failing test must not hide the others
             failed += 1
+            failures.append(test.__name__)
             print("[  FAILED  ] %s: %s: %s" % (test.__name__, type(error).__name__, error), flush=True)
             if os.environ.get("MUSTER_E2E_TRACE"):
                 import traceback
