@@ -84,7 +84,7 @@ def three_teams_share_fairly(state):
         "apiVersion": "config.kueue.x-k8s.io/v1beta2", "kind": "Configuration", "fairSharing": {
             "preemptionStrategies": ["LessThanOrEqualToFinalShare", "LessThanInitialShare"]}}).wait_ready()
     with state.scene("fair") as s:
-        s.nodes(3, cpu="4")
+        s.nodes(3, cpu="32")  # room enough: quota alone decides
         s.flavor("Fixed")
         s.add({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Cohort", "metadata": {"name": s.ns}, "spec": {"resourceGroups": [
             {"coveredResources": ["cpu"], "flavors": [{"name": s.ns, "resources": [{"name": "cpu", "nominalQuota": "12"}]}]}]}})
